@@ -43,7 +43,7 @@ which then says so in the object's status; all else the API server refuses itsel
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the whole page as Markdown."""
     uses: dict[type[Model], list[type[Resource]]] = {}
     for kind in KINDS:
         for model in _in_order(kind):
@@ -59,7 +59,7 @@ def page() -> str:
 
 
 def _in_order(kind: type[Resource]) -> Iterator[type[Model]]:
-    """The models of `kind` as they are met reading its fields from the top."""
+    """Yield the models of `kind` in the order of its fields."""
     schema = kind.model_json_schema(by_alias=True)
     models = {model.__name__: model for model in models_of(kind)}
     visited: set[str] = set()

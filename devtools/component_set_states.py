@@ -1,4 +1,4 @@
-"""Writes the phases of a component set from the table: docs/reference/component-set-states.md.
+"""Writes docs/reference/component-set-states.md: the phases of a component set, from their table.
 
 `python -m devtools.component_set_states [--check]`
 """

@@ -15,7 +15,7 @@ from kubenode.runtime.clock import SystemClock
 
 FILE = ROOT / "docs" / "reference" / "defender-openapi.json"
 NOBODY: Any = None
-"""The document says what could be asked; nobody is."""
+"""Stands for the service, which generating the document does not call."""
 
 
 def document() -> dict[str, Any]:

@@ -1,18 +1,18 @@
-"""Files that are written by programs of ours: write them, or say which differ."""
+"""Writes generated files, or reports which differ."""
 
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-"""The checkout; what is generated lies in it, not in an installed package."""
+"""The checkout, which contains all generated files."""
 FINDING, USAGE = 1, 2
 
 
 def run(wanted: Mapping[Path, str], arguments: list[str]) -> int:
-    """Write every file of `wanted` that differs, or with --check only name it.
+    """Write every file of `wanted` that differs, or only name it with --check.
 
-    Answers the exit code: 0 fine, 1 a file differs, 2 usage.
+    Return the exit code: 0 for success, 1 if a file differs, 2 for wrong usage.
     """
     if arguments not in ([], ["--check"]):
         sys.stderr.write(f"unknown arguments {' '.join(arguments)}: give none, or --check\n")

@@ -1,4 +1,4 @@
-"""Writes the state diagram of jobs from the table that the code obeys: docs/reference/states.md.
+"""Writes docs/reference/states.md: the phases of jobs, from the table of transitions in the code.
 
 `python -m devtools.job_states [--check]`
 """
@@ -34,7 +34,7 @@ WHEN: dict[tuple[JobPhase, JobPhase], str] = {
     (JobPhase.NEEDS_HUMAN, JobPhase.SUCCEEDED): "proven after all",
     (JobPhase.NEEDS_HUMAN, JobPhase.FAILED): "a person says close",
 }
-"""Of every edge but those to Cancelled."""
+"""When each transition happens, without those to Cancelled."""
 
 PAGE = """# States of a job
 

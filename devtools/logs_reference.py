@@ -1,4 +1,4 @@
-"""docs/reference/logs.md: what a line of a log may say, and every sentence that there is.
+"""docs/reference/logs.md: the form of a log line, and every message.
 
 python -m devtools.logs_reference            write it
 python -m devtools.logs_reference --check    exit 1 when it differs
@@ -124,9 +124,11 @@ says how many were `suppressed`. A value has at most 4,096 characters. No line h
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """where   the module
-    text    "" where it is not constant
-    values  names of what stands beside it, as far as the call shows them
+    """A log message.
+
+    where: the module.
+    text: the message; "" if it is not constant.
+    values: names of its structured values, as far as the call shows them.
     """
 
     where: str
@@ -136,7 +138,7 @@ class Sentence:
 
 
 def sentences() -> Iterator[Sentence]:
-    """In order of their modules."""
+    """Yield the messages in the order of their modules."""
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             where = str(file.relative_to(ROOT).with_suffix("")).replace("/", ".")
@@ -188,7 +190,7 @@ def _keys(extra: ast.expr | None, named: dict[str, ast.expr]) -> Iterator[str]:
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the whole page as Markdown."""
     parts = [HEAD]
     for title, fields in (
         ("In every line", ALWAYS),

@@ -1,4 +1,4 @@
-"""Writes the phases of Machines from the table that the code obeys.
+"""Writes docs/reference/machine-states.md: the phases of Machines, from the table in the code.
 
 `python -m devtools.machine_states [--check]`
 """
@@ -10,7 +10,7 @@ from machine.machine.phases import EDGES, FIRST, Phase
 
 FILE = generators.ROOT / "docs/reference/machine-states.md"
 COMMON = (Phase.FAILED, Phase.DELETING)
-"""Phases to which nearly all others lead: told in the text."""
+"""Phases to which nearly all others lead; the text of the page explains them."""
 
 WHEN: dict[tuple[Phase, Phase], str] = {
     (Phase.PENDING, Phase.PROVISIONING): "client token written down",
@@ -30,7 +30,7 @@ WHEN: dict[tuple[Phase, Phase], str] = {
     (Phase.UNREACHABLE, Phase.RUNNING): "well for minReady",
     (Phase.FAILED, Phase.IMPORTING): "its host came late, or is imported once more",
 }
-"""Of every edge but those to COMMON."""
+"""When each transition happens, without those to COMMON."""
 
 PAGE = """# Phases of a Machine
 

@@ -31,18 +31,18 @@ REPORT = REPOSITORY / "docs" / "reference" / "rules-report.md"
 SHARED = Path(os.environ.get(VARIABLE, BESIDE)) / "cases.jsonl"
 FIGURES, ANSWERS, SHARED_FIGURES = "benign-figures.json", "answers.json", "shared-figures.json"
 FRESH = "fresh.jsonl"
-"""Cases that were written after the rules, and that no rule was changed for."""
+"""Cases that were written after the rules. No rule was changed for them."""
 OPEN, SEALED = "open", "sealed"
-"""Folders of the two halves of the cases from public material, split by the hash of their IDs."""
+"""Folders of the two halves of the cases from public material. The hash of a case's ID decides."""
 BEFORE = "halves-9190dd5.json"
-"""The tables of both halves at the commit before the rules were widened, scored as today."""
+"""The tables of both halves before the rules were widened, scored by today's scorer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseFigures:
     """The figures of one set of cases.
 
-    missed  id of a case that is wrong, what was wanted and what came
+    missed: (ID, what was wanted, what came) of each case with a wrong result.
     """
 
     table: list[list[str]]
@@ -224,7 +224,7 @@ _HOW = (
 
 
 def build(folder: Path, shared: CaseFigures) -> str:
-    """The page. Raises BadCases, and OSError where a file is missing."""
+    """Return the page. Raises BadCases, or OSError if a file is missing."""
     parts = {"Shared cases": shared}
     known = [path for path in sorted(folder.glob("*.jsonl")) if path.name != FRESH]
     parts["Own cases"] = measured(read(known))
@@ -241,7 +241,7 @@ def build(folder: Path, shared: CaseFigures) -> str:
 
 
 def _shared(folder: Path, shared: Path) -> CaseFigures:
-    """Measured where they are; elsewhere as they were measured last."""
+    """Measure the shared cases; without their file, return the figures that were measured last."""
     if not shared.is_file():
         return CaseFigures(**json.loads((folder / SHARED_FIGURES).read_text()))
     return measured(read([shared]))

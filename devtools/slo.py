@@ -1,11 +1,12 @@
-"""charts/kubenode/alerts/slo.yaml: what we promise, as recording rules, and alerts on its budget.
+"""charts/kubenode/alerts/slo.yaml: service level objectives as recording rules, and burn rate
+alerts.
 
 python -m devtools.slo            write it
 python -m devtools.slo --check    exit 1 when it differs
 
-An objective leaves a budget of errors: 99 % leaves one in a hundred. An alert fires when the budget
-of 30 days is used up so fast that it will not last, seen both over a long window (so that one slow
-event is nothing) and over a short one (so that it ends soon after the trouble does).
+An objective of 99 % leaves an error budget of one in a hundred. An alert fires when the budget of
+30 days is consumed too fast in two windows: a long one, so that a single slow event does not
+matter, and a short one, so that the alert ends soon after the problem does.
 """
 
 import sys
@@ -27,7 +28,11 @@ WINDOWS = ("5m", "30m", "1h", "6h", "3d", "30d")
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """factor  times the rate at which the budget lasts for just 30 days"""
+    """A burn rate alert.
+
+    factor: the burn rate; at 1 the budget lasts exactly 30 days.
+    long, short: the windows.
+    """
 
     name: str
     factor: float
@@ -38,16 +43,18 @@ class Burn:
 
 OFTEN = (Burn("Fast", 14.4, "1h", "5m", "critical"), Burn("Slow", 6, "6h", "30m", "warning"))
 SELDOM = (Burn("Fast", 14.4, "6h", "1h", "critical"), Burn("Slow", 3, "3d", "6h", "warning"))
-"""For what happens a few times a day: a short window would mostly be empty."""
+"""For events that happen a few times a day: short windows would mostly be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """slo     name in labels, of the runbook and, with a capital, of the alerts
-    share    of events that are to be good
-    good     selector of the series that counts them
-    total    of the one that counts all
-    fewest   events in the long window, below which no alert fires: of three, one is much
+    """A service level objective.
+
+    slo: the name in labels and of the runbook; capitalized in the names of alerts.
+    share: the share of events that must be good.
+    good: selector of the series that counts good events.
+    total: selector of the series that counts all events.
+    fewest: events in the long window below which no alert fires, since one of three would be many.
     """
 
     slo: str

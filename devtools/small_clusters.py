@@ -3,8 +3,8 @@
 python -m devtools.small_clusters            write it
 python -m devtools.small_clusters --check    exit 1 when it differs
 
-Shares of few nodes are where people guess wrong: 2% of 10 nodes is none, or one? Nothing in the
-page is written by hand; the same `judge` that answers in production fills every cell.
+People guess wrong about shares of few nodes: is 2% of 10 nodes none, or one? The production
+function `judge` fills every cell of the page.
 """
 
 import sys
@@ -99,7 +99,7 @@ The arithmetic:
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the whole page as Markdown."""
     return "\n".join([HEAD, *(_section(setting) for setting in SETTINGS)])
 
 
@@ -122,9 +122,9 @@ def _section(setting: ClusterSetting) -> str:
 
 
 def answer(setting: ClusterSetting, control: RiskControl, nodes: int, failed: int) -> str:
-    """How many of the unhealthy nodes get a permit, or why none does.
+    """Return how many of the unhealthy nodes get a permit, or the reason if none does.
 
-    `control` holds the nodes around the group; the group is taken out of it again.
+    control: has the nodes around the group; the group is added and removed again.
     """
     census, ledger = control.census, control.ledger
     names = [f"n{number}" for number in range(nodes)]

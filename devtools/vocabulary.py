@@ -114,7 +114,7 @@ Findings = Counter[NameFinding]
 
 def scan(root: Path) -> Findings:
     """Count the findings in the packages below `root`."""
-    with paused_collector():  # a tree has no garbage, but a million nodes: four times as fast
+    with paused_collector():  # a tree has a million nodes and no garbage: four times as fast
         return _scan(root)
 
 
@@ -153,9 +153,9 @@ def vague_words(name: str) -> tuple[str, ...]:
 
 
 def is_participle(module: str) -> bool:
-    """Whether a part of the name ends in -ing, or its last part in -ed.
+    """Return whether a part of the name ends in -ing, or its last part in -ed.
 
-    An -ed before a noun is an adjective: `threaded_instances` names a thing.
+    An -ed before a noun is an adjective: `threaded_instances` names objects.
     """
     *_, last = parts = [part for part in module.split("_") if part not in NOUNS] or [""]
     return any(part.endswith("ing") for part in parts) or (
@@ -166,7 +166,7 @@ def is_participle(module: str) -> bool:
 def stem(module: str) -> str:
     """Return the name without -ing, a final e and a doubled letter before -ing."""
     base = module.removesuffix("ing")
-    if len(base) < 3:  # `ring` is no activity
+    if len(base) < 3:  # `ring` names no activity
         return module
     if base != module and base[-1] == base[-2]:
         base = base[:-1]

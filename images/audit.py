@@ -44,12 +44,14 @@ SPDX = {
     "MIT License": "MIT",
     "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
 }
-"""For the names that libraries give themselves; what is not here stands as it is."""
+"""SPDX identifiers of the names that libraries use. Other names are kept as they are."""
 YEAR = timedelta(days=365)
 
 
 def licence(metadata: PackageMetadata) -> str:
-    """An SPDX expression, or what the library says where that is none; "" if it says nothing."""
+    """Return the SPDX expression of a library, or its own text if that is none; "" without a
+    licence.
+    """
     if "License-Expression" in metadata:
         return metadata["License-Expression"]
     declared = [metadata["License"]] if "License" in metadata else []
@@ -62,7 +64,7 @@ def licence(metadata: PackageMetadata) -> str:
 
 
 def allowed(expression: str) -> bool:
-    """Whether it leaves us a choice of ALLOWED alone; AND binds closer than OR, as in SPDX."""
+    """Return whether an alternative consists of ALLOWED licences only. AND binds closer than OR."""
     return any(
         all(word.strip(" ()") in ALLOWED for word in re.split(r" AND ", choice))
         for choice in expression.split(" OR ")
@@ -70,16 +72,16 @@ def allowed(expression: str) -> bool:
 
 
 def audited() -> Iterator[tuple[str, str, str]]:
-    """Name, version and licence of all that any image holds."""
+    """Yield name, version and licence of every library in any image."""
     for name in sorted({name for text in lists().values() for name in text.split()}):
         package = distribution(name)
         yield name, package.version, licence(package.metadata)
 
 
 def silent(today: date) -> list[str]:
-    """Which of pyproject.toml have no newer version than a year before `today`.
+    """Return dependencies of pyproject.toml without a new version in the year before `today`.
 
-    Raises subprocess.CalledProcessError when uv cannot ask.
+    Raises subprocess.CalledProcessError if uv fails.
     """
     requirements = [*PROJECT["dependencies"]]
     requirements += [each for some in PROJECT["optional-dependencies"].values() for each in some]

@@ -1,7 +1,7 @@
-"""Which packages each image holds: `python -m images.closure` writes their names beside this file.
+"""Lists the packages of each image: `python -m images.closure` writes their names beside this file.
 
-What is installed is the version and the hash that requirements.lock has for a name; the names are
-written down so that nobody gets a new package into an image unseen.
+requirements.lock has the version and hash for each name. The names are stored so that a new package
+in an image shows in a review.
 """
 
 import sys
@@ -15,16 +15,16 @@ from devtools.generators import ROOT, run
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = ("3.11.9", "3.12.9")
-"""Any patch from 3.11.3 on needs the same; `venv.sh` fails where something is missing."""
+"""Any patch from 3.11.3 on needs the same packages; `venv.sh` fails if one is missing."""
 NEITHER_CLOUD_NOR_HOST = ("traces",)
-"""Extras for a program that touches no machine."""
+"""Extras of a program that controls no machines."""
 
 
 def needs() -> dict[str, list[str]]:
-    """What an image is asked to hold, by the name of its list.
+    """Return the requirements of each image, by the name of its list.
 
-    build     what makes wheels of this project and of its libraries; in no image
-    kubenode  every program, with every provider
+    The list `build` has what builds wheels and is in no image. The list `kubenode` has the
+    requirements of every program and provider.
     """
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
     always: list[str] = PROJECT["dependencies"]
@@ -38,7 +38,7 @@ def needs() -> dict[str, list[str]]:
 
 @cache
 def lists() -> dict[Path, str]:
-    """The files, with what they should say: names for any of PYTHONS, a line each."""
+    """Return the content of each file: a line for each package that any of PYTHONS needs."""
     return {HERE / f"{name}.txt": _text(requirements) for name, requirements in needs().items()}
 
 

@@ -1,6 +1,7 @@
-"""What each image holds, as CycloneDX: `python -m images.sbom FOLDER` writes one file per image.
+"""Writes the contents of each image as CycloneDX, one file per image: `python -m images.sbom
+FOLDER`.
 
-Versions are those of requirements.lock, licences and needs what the installed distributions tell.
+Versions come from requirements.lock, licences and dependencies from the installed distributions.
 The same sources and lock give the same bytes.
 """
 
@@ -30,9 +31,10 @@ NOT_SHIPPED = "build"
 
 
 def bom(image: str, requirements: Sequence[str], made_at: datetime) -> str:
-    """As JSON: what `requirements` needs, by whom, with version and licence.
+    """Return the packages that `requirements` need as JSON, with dependencies, versions and
+    licences.
 
-    Raises ValueError for what is no valid CycloneDX.
+    Raises ValueError if the result is not valid CycloneDX.
     """
     dependencies = closure(requirements, PYTHONS[0])
     parts = {name: _component(name) for name in dependencies}

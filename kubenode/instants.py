@@ -1,10 +1,10 @@
-"""The instants that are told apart: those of the years 1970 to 9000.
+"""Bounds of the instants that KubeNode computes with: the years 1970 to 9000.
 
-An API server takes any year from 0 to 9999, and writers use the ends for "never" (the zero time of
-Go is in year 1, "until 9999" is written by people). Arithmetic on such a time overflows `datetime`.
-What is before the first instant is read as the first, what is after the last as the last: both are
-further away than anything that is waited for. A time without a zone, which an API server refuses,
-is read as UTC: Python compares it with no other.
+An API server accepts any year from 0 to 9999, and clients use both ends to mean "never" (the zero
+time of Go is in year 1; people write "until 9999"). Arithmetic on such a time overflows `datetime`.
+A time outside the bounds is therefore read as the nearest bound, which is further away than any
+deadline. A time without a zone, which an API server refuses, is read as UTC, because Python cannot
+compare it with a time that has a zone.
 """
 
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ LAST = datetime(LAST_YEAR, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def bounded(at: datetime | None) -> datetime | None:
-    """`at` with a zone, or the nearest instant that is told apart."""
+    """Return `at` with a zone, moved to the nearest bound if it is outside; None for None."""
     if at is None:
         return None
     if at.tzinfo is None:

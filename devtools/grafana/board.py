@@ -1,7 +1,7 @@
-"""A dashboard as rows of panels, and its JSON in the schema of Grafana 10 and later.
+"""A dashboard as rows of panels, rendered as JSON in the schema of Grafana 10 and later.
 
-Panels flow from left to right and wrap, so none lies over another; numbers are given in order.
-Every query may be asked by any Prometheus: the data source is a variable.
+Panels are placed from left to right and wrap, and are numbered in order. The data source is a
+variable, so that any Prometheus can be selected.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,11 @@ Kind = Literal["stat", "timeseries", "state-timeline"]
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """legend  with {{label}}; `expr` may use $__rate_interval"""
+    """A query of a panel.
+
+    expr: PromQL, which may use $__rate_interval.
+    legend: may use {{label}}; "" for the default of Grafana.
+    """
 
     expr: str
     legend: str = ""
@@ -28,10 +32,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """unit     of Grafana: short, s, percentunit, ops, bool_yes_no, none
-    steps    (from this value on, colour); the first one counts from the beginning
-    mapping  texts for values
-    stack    areas upon one another, for parts of a whole
+    """A panel of a dashboard.
+
+    unit: a unit of Grafana: short, s, percentunit, ops, bool_yes_no, none.
+    width, height: in cells of Grafana's grid of 24 columns.
+    steps: (lowest value, colour); the first step begins at None.
+    mapping: (value, text, colour).
+    stack: draw areas on top of each other, for parts of a whole.
+    lowest, highest: the ends of the axis; None for those that Grafana chooses.
     """
 
     title: str
@@ -61,7 +69,7 @@ class Board:
     text: str
     rows: tuple[BoardRow, ...]
     links: tuple[tuple[str, str], ...] = field(default=())
-    """(title, uid) of other boards."""
+    """(title, uid) of other dashboards."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -222,12 +230,15 @@ def stat(
     mapping: tuple[tuple[str, str, str], ...] = (),
     width: int = 3,
 ) -> Panel:
-    """One figure."""
+    """Return a panel with a single number."""
     return Panel(title, text, (Query(expr),), unit, "stat", width, 4, steps=steps, mapping=mapping)
 
 
 def quantiles(name: str, *, by: str = "") -> tuple[Query, ...]:
-    """The middle and the slow end of a histogram."""
+    """Return the median and the 99th percentile of a histogram.
+
+    by: a label to group by; "" for none.
+    """
     group = f"le, {by}" if by else "le"
     suffix = f" {{{{{by}}}}}" if by else ""
     return tuple(

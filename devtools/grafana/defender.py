@@ -1,7 +1,7 @@
-"""The on-call view: may anything act, what holds it, and how near the limits are.
+"""The dashboard for on-call: may anything act, what prevents it, and how close the limits are.
 
-Every replica of Kube Defender follows the same record, so states are taken by `max` over replicas
-and events are summed.
+Every replica of Kube Defender follows the same record. So states are aggregated by `max` over the
+replicas, and events by `sum`.
 """
 
 from devtools.grafana.board import (

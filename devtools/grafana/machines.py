@@ -1,4 +1,4 @@
-"""What the Machine operator does: machines, rollouts of components, and what they run."""
+"""The dashboard of the Machine operator: machines, rollouts of components, and their versions."""
 
 from devtools.grafana.board import (
     BAD,

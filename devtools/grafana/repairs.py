@@ -1,4 +1,4 @@
-"""What the remedy operator does: faults to jobs, jobs to ends, and whether it is well itself."""
+"""The dashboard of the remedy operator: faults, jobs, their results, and its own health."""
 
 from devtools.grafana.board import (
     BAD,

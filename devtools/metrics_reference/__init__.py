@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md: every metric with its labels and their bounds, as it is registered.
+"""docs/reference/metrics.md: every registered metric with its labels and their bounds.
 
 python -m devtools.metrics_reference            write it
 python -m devtools.metrics_reference --check    exit 1 when it differs
@@ -25,7 +25,7 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("Processes", "Every process.", ("kubenode_",)),
 )
-"""Title, who has them, beginnings of names; the first that fits counts."""
+"""Title, programs, and beginnings of metric names. The first part that fits has the metric."""
 
 HEAD = """<!-- Written by `make docs` from what is registered; change that, not this file. -->
 # Metrics
@@ -44,7 +44,7 @@ Values = tuple[str, ...]
 
 
 def page() -> str:
-    """The whole page, Markdown."""
+    """Return the whole page as Markdown."""
     metrics = registered()
     closed: dict[tuple[str, Values], list[str]] = {}
     parts = [HEAD]

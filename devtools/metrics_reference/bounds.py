@@ -1,8 +1,8 @@
-"""How many values each label may have at most, and what bounds them.
+"""The largest number of values of each label, and what bounds it.
 
-A label is closed where all of its values are there before anything happens: they come from an enum
-or from the program itself. Every other label is in OPEN, with its bound and whose word that is; a
-label that is neither would grow with the fleet, and `bound_of` refuses it.
+A label is closed if all of its values exist before anything happens, because they come from an enum
+or from the program. Every other label must be in OPEN with its bound and the source of the bound.
+A label that is neither would grow with the fleet, and `bound_of` rejects it.
 """
 
 from dataclasses import dataclass
@@ -16,17 +16,20 @@ from machine.insight.metrics import MOST_FAMILIES, MOST_VERSIONS
 from machine.insight.rollouts import MOST_SETS, PAUSES
 
 LIMITS = 32
-"""Limits of one DefenderPolicy, by its schema."""
+"""Limits of one DefenderPolicy, bounded by its schema."""
 RECEIVERS = 64
-"""Receivers of the receivers' file, by its schema."""
+"""Receivers of the receivers file, bounded by its schema."""
 PROVIDERS = 16
 """Kinds of providers: five that act on machines, some that make them, and those of tests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """values  all of a closed label, sorted; none of an open one
-    by       what bounds an open one
+    """The bound of a label.
+
+    most: the largest number of values.
+    values: all values of a closed label, sorted; empty for an open one.
+    by: what bounds an open label; "" for a closed one.
     """
 
     most: int
@@ -72,11 +75,14 @@ OPEN: dict[tuple[str, str], Bound] = {
     ("kubenode_hostdoctor_foreign", "source"): Bound(PROVIDERS, by="kinds of sources of events"),
     ("kubenode_lease_", "lease"): Bound(1, by="the program: remedy, defender, machine or all"),
 }
-"""By the beginning of a metric's name and the label; the longest beginning counts."""
+"""Bounds of open labels, by the beginning of the metric's name and the label.
+
+The longest beginning that fits counts.
+"""
 
 
 def bound_of(metric: Metric, label: str) -> Bound:
-    """Raises ValueError for a label that nothing bounds."""
+    """Return the bound of a label. Raises ValueError if nothing bounds it."""
     fits = [
         name
         for name, bounded_label in OPEN
@@ -94,6 +100,8 @@ def bound_of(metric: Metric, label: str) -> Bound:
 
 
 def most_series(metric: Metric) -> int:
-    """Of one process; of a histogram with its buckets, sum and count."""
+    """Return the largest number of series of one process; for a histogram with buckets, sum and
+    count.
+    """
     each = metric.buckets + 2 if metric.type == "histogram" else 1
     return each * prod(bound_of(metric, label).most for label in metric.labels)

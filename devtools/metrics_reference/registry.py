@@ -1,7 +1,7 @@
-"""Every metric that a process of ours registers: its collectors, made as the programs make them.
+"""Lists every metric of our processes from their collectors, created as the programs create them.
 
-Nothing is started and nothing is asked, so what no configuration names (a provider, a receiver, a
-lease) is announced here by an example.
+Nothing is started and no request is sent. Values that only a configuration names (a provider, a
+receiver, a lease) are represented by an example.
 """
 
 import asyncio
@@ -41,9 +41,11 @@ BOUND = "le"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`name` as it is queried; `values` by label those that are there before anything happens.
+    """A registered metric.
 
-    buckets  of a histogram, infinity included; else 0
+    name: as in a query.
+    values: label to the values that exist before anything happens.
+    buckets: the buckets of a histogram, infinity included; 0 for other types.
     """
 
     name: str
@@ -55,7 +57,7 @@ class Metric:
 
 
 def registered() -> list[Metric]:
-    """In order of their names."""
+    """Return the metrics in the order of their names."""
     return asyncio.run(_registered())
 
 
@@ -79,7 +81,7 @@ async def _registered() -> list[Metric]:
     PollerMetrics(registry).announce(EXAMPLE, queue=True)
     audit = AuditLog(StandardOutput(), registry, clock.now)
     examples = CollectorRegistry()
-    NotifyMetrics(examples, [EXAMPLE])  # the operator registers its own, of no receiver
+    NotifyMetrics(examples, [EXAMPLE])  # the operator registers its own, without receivers
     try:
         names = labels_of((registry, examples))
         by_name = {m.name: m for source in (registry, examples) for m in metrics(source, names)}
@@ -91,7 +93,10 @@ async def _registered() -> list[Metric]:
 
 
 def labels_of(registries: Iterable[CollectorRegistry]) -> dict[str, tuple[str, ...]]:
-    """Of each metric that has no series yet the library alone knows the labels."""
+    """Return the labels of each metric by name.
+
+    A metric without series shows its labels only in private fields of the client library.
+    """
     known: dict[str, tuple[str, ...]] = {}
     for registry in registries:
         collectors: Iterable[Collector] = registry._collector_to_names

@@ -1,7 +1,8 @@
-"""What can be typed after `kubenode`: commands, their flags, their help.
+"""Commands of `kubenode`: their flags and help texts.
 
-Nothing heavy is imported before a command runs, so `--help` answers at once. Settings are flags or
-KUBENODE_* variables; a flag that was not given is None here and gets its default where it is used.
+Nothing heavy is imported before a command runs, so that `--help` answers at once. Settings are
+flags or KUBENODE_* variables. A flag that is not given is None here; its default is applied where
+the value is used.
 """
 
 from pathlib import Path

@@ -20,7 +20,10 @@ VERB, RESOURCE = "download", "bundles"
 
 
 class BundleAccess:
-    """audience  whom tokens must be made for; "" is the API server itself"""
+    """Checks the caller of a download, and audits every download that is allowed or refused.
+
+    audience: the audience that tokens must be issued for; "" is that of the API server.
+    """
 
     def __init__(self, kube: Kube, clock: Clock, audit: Audit, audience: str = "") -> None:
         self._clock, self._audit = clock, audit
@@ -29,7 +32,7 @@ class BundleAccess:
         )
 
     async def check(self, request: Request) -> Response | None:
-        """Return None for a caller that may download, else the answer that refuses."""
+        """Return None for a caller that may download, else the response that refuses."""
         agent = request.path_params["agent"]
         shown = bearer_token(request.headers.get("authorization", ""))
         try:

@@ -1,4 +1,4 @@
-"""The cluster that a command talks to: connected, checked, and explained when it is not there."""
+"""Connects a command to a cluster, checks the cluster, and explains what is missing."""
 
 from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -19,7 +19,10 @@ NEEDED = frozenset({"noderemediers", "remedyoperationjobs", "defenderpolicies", 
 async def connected(
     kubeconfig: str | None, context: str | None, *, rate: float = 500.0, burst: float = 1000.0
 ) -> AsyncIterator[Kube]:
-    """A client of a cluster that answers. Raises Refusal or KubeconfigError with what to do."""
+    """Yield a client of a cluster that answers.
+
+    Raises Refusal or KubeconfigError with what to do.
+    """
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 
     kube = Kube(connect(kubeconfig, context), rate=rate, burst=burst)
@@ -31,11 +34,14 @@ async def connected(
 
 
 async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
-    """Ask for the server's version: the shortest question whose answer needs credentials' TLS."""
+    """Request the server's version and return it: a short request that proves TLS and credentials.
+
+    Raises Refusal if the server does not answer or refuses the credentials.
+    """
     named = f"of kubeconfig {kubeconfig}" if kubeconfig else "of the default kubeconfig"
     try:
         answer = await kube.call("GET", "/version", timeout=HELLO_SECONDS, attempts=1)
-        # /version is public on most clusters; what follows is not.
+        # /version is public on most clusters; /api is not.
         await kube.call("GET", "/api", timeout=HELLO_SECONDS, attempts=1)
     except ServerUnreachable as error:
         raise Refusal(
@@ -53,7 +59,7 @@ async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
 
 
 async def require_crds(kube: Kube, needed: AbstractSet[str] = NEEDED) -> None:
-    """Raises Refusal if these of our kinds, by plural, are not installed."""
+    """Raise Refusal unless the cluster serves our kinds `needed`, given by plural."""
     try:
         answer = await kube.get(GROUP_PATH)
         there = {resource["name"] for resource in answer.get("resources", ())}
@@ -67,7 +73,7 @@ async def require_crds(kube: Kube, needed: AbstractSet[str] = NEEDED) -> None:
 
 
 async def require_namespace(kube: Kube, namespace: str) -> None:
-    """Raises Refusal if the namespace of our Leases is missing."""
+    """Raise Refusal if the namespace of our Leases does not exist."""
     try:
         await kube.get(paths.namespace(namespace))
     except NotFound as error:
@@ -78,7 +84,7 @@ async def require_namespace(kube: Kube, namespace: str) -> None:
 
 
 def crds() -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions, made from the models: an installed package has no charts."""
+    """Build the CustomResourceDefinitions from the models: a package contains no charts."""
     from kubenode.api.crd import definition
     from kubenode.api.v1alpha1 import KINDS
 
@@ -86,7 +92,7 @@ def crds() -> list[dict[str, Any]]:
 
 
 def require_engine() -> None:
-    """Raises Refusal if durable_rules cannot be imported: no job could ever be agreed."""
+    """Raise Refusal if durable_rules is not installed: no rule can act without both engines."""
     from importlib.util import find_spec
 
     try:

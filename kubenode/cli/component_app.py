@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode component`; nothing heavy is imported, as in cli.app."""
+"""Commands of `kubenode component`. As in kubenode.cli.app, nothing heavy is imported here."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`kubenode component pause`, `resume` and `freeze`: a person holds a rollout, or lets it go on."""
+"""`kubenode component pause`, `resume` and `freeze`: stop the rollout of a set, or let it go on."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +15,9 @@ from machine.componentset.rollout import STICKY, ConditionMessage, RolloutReason
 
 PLURAL = MachineComponentSet.resource.plural
 NOTED_SECONDS = 150.0
-"""The operator takes note within a second; just started, not before it knows which agents live."""
+"""Time for the operator to observe a pause. It usually takes a second; an operator that has just
+started first learns which agents are alive.
+"""
 POLL_SECONDS = 0.3
 TELL_SECONDS, AGAIN_SECONDS = 3.0, 15.0
 WAITS_FOR = (
@@ -35,8 +37,12 @@ async def hold_command(
 
 
 async def resume_command(name: str, kubeconfig: str | None, context: str | None) -> None:
-    """What stopped by itself goes on once the operator has seen a person's pause: that is made
-    here, waited for, and ended. Killed in between it leaves a pause; run again it goes on."""
+    """Let a set go on that a person or the set itself has stopped.
+
+    A set that stopped by itself goes on only after the operator has observed a pause by a person.
+    So this command pauses the set, waits for the operator, and ends the pause. If it is killed in
+    between, the set stays paused; running it again completes the work.
+    """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         with refusals(name):
@@ -50,13 +56,17 @@ async def resume_command(name: str, kubeconfig: str | None, context: str | None)
 
 
 def stopped(set_: MachineComponentSet) -> ConditionMessage | None:
-    """Why it stopped by itself; None where it did not."""
+    """Return why the set stopped by itself; None if it did not."""
     pause = _paused(set_)
     return pause if pause is not None and pause.reason in STICKY else None
 
 
 def resumed(before: MachineComponentSet, stop: ConditionMessage | None) -> str:
-    """What becomes of it now, by how it was."""
+    """Describe what happens to the set after the command.
+
+    before: the set as it was before the command.
+    stop: why it had stopped by itself; None if it had not.
+    """
     status, batch = before.status, before.status.batch
     if status.rejected_revision and status.rejected_revision == status.update_revision:
         return (
@@ -87,7 +97,7 @@ def _paused(set_: MachineComponentSet) -> ConditionMessage | None:
 
 
 async def noted(kube: Kube, name: str) -> None:
-    """Wait until the operator has seen the pause, and say how long. Raises Refusal."""
+    """Wait until the operator has observed the pause, and report the wait. Raises Refusal."""
     clock, began = kube.clock, kube.clock.monotonic()
     tell = TELL_SECONDS
     while stopped(await _read(kube, name)) is not None:
@@ -119,7 +129,7 @@ def _say(name: str, text: str) -> None:
 
 @contextmanager
 def refusals(name: str) -> Iterator[None]:
-    """Turn what the API server refuses into a sentence with what to do."""
+    """Turn errors of the API server into a Refusal that says what to do."""
     try:
         yield
     except NotFound as error:

@@ -1,4 +1,4 @@
-"""Files and keys that a planned component would share with another one of a machine. Pure."""
+"""Files and keys that a planned component shares with another component of a machine. Pure."""
 
 from collections.abc import Collection
 
@@ -13,7 +13,10 @@ from machine.componentset.revisions import AssignableRevision
 
 
 def claimed(spec: ComponentSpec) -> set[str]:
-    """Paths of its files and drop-ins: components that have none in common share nothing."""
+    """Return the paths of a component's files and drop-ins.
+
+    Components without a common path share nothing.
+    """
     drop_ins = {
         f"{FOLDER}/{unit.name}.d/{drop_in.name}" for unit in spec.units for drop_in in unit.drop_ins
     }
@@ -23,9 +26,9 @@ def claimed(spec: ComponentSpec) -> set[str]:
 def shared_on(
     machine: Machine, target: AssignableRevision, rivals: Collection[str], made_of: MadeOf
 ) -> str:
-    """What the agent would refuse `target` for, in its words; "" for nothing.
+    """Return why the agent would refuse `target` because of another component; "" if it would not.
 
-    rivals  other components of the machine that may share something with it
+    rivals: other components of the machine that may share a file or key with it.
     """
     made = {e.name: made_of(e) for e in machine.spec.components if e.name in rivals}
     all_ = {**made, target.spec.component: target}

@@ -24,7 +24,7 @@ from machine.componentset.member import RolloutMember
 
 COLUMNS = ("BATCH", "MACHINE", "ZONE", "FROM", "TO", "CLASS", "NEEDS", "NOTE")
 SHOWN = 20
-"""Names of machines that a line lists; JSON has all."""
+"""Machine names in a line of text; JSON has all."""
 NEEDS = {
     WireChangeClass.NONE: "",
     WireChangeClass.RELOAD: "",
@@ -189,7 +189,7 @@ def _why_stays(member: RolloutMember) -> str:
 
 
 def lines(data: Mapping[str, Any]) -> list[str]:
-    """For people."""
+    """Render the plan as text for people."""
     output = [
         f"{data['set']}: {data['component']}, {data['members']} machines",
         f"revision {data['currentRevision'] or '(none yet)'} -> {data['targetRevision'] or '?'}",

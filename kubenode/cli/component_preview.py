@@ -1,4 +1,4 @@
-"""What a component set's rollout would do, worked out by the operator's own code. Reads only."""
+"""Predicts the rollout of a component set with the operator's own code. Reads only."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -56,7 +56,9 @@ class Cache(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class AssumedLifesigns:
-    """Whose agent lives, as the operator says: one look at a Lease does not show it."""
+    """Liveness of agents as the condition AgentReady says, since reading a Lease once does not show
+    it.
+    """
 
     machines: Mapping[str, Machine]
 
@@ -70,7 +72,10 @@ class AssumedLifesigns:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSnapshot:
-    """The cluster as it was read once. jobs: Node to the open job that holds it."""
+    """The objects of the cluster, read once.
+
+    jobs: node name to the name of the open job that holds the node.
+    """
 
     machines: Cache[Machine]
     component_sets: Cache[MachineComponentSet]
@@ -88,10 +93,13 @@ class ClusterSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class PlannedSet:
-    """changes   of the machines that are given the revision that is asked for
-    shared    of these: what of it another component of the machine has, so that it is Blocked
-    excluded  machines that the set selects and that are none of its members, and why
-    leaving   machines that have something of it and are not selected any more
+    """The set after the requested edit, and what its rollout would do.
+
+    changes: machine name to the disturbance of its change.
+    shared: machine name to why the change would be Blocked there: another component has the same
+        file or key.
+    excluded: machines that the selector matches and that are no members, with the reason.
+    leaving: machines that have the component from this set and are no longer selected.
     """
 
     set_: MachineComponentSet
@@ -125,7 +133,12 @@ async def _all(kube: Kube, kind: Any) -> dict[str, Any]:
 def edit_set(
     set_: MachineComponentSet, component: str, values: Mapping[str, str]
 ) -> MachineComponentSet:
-    """The set as it would be. Raises ValidationError for values that a set cannot have."""
+    """Return the set with another component or other values.
+
+    component: "" keeps the component of the set.
+
+    Raises ValidationError for values that a set cannot have.
+    """
     changed = {
         **set_.spec.to_dict(),
         "component": component or set_.spec.component,
@@ -141,7 +154,10 @@ async def planned(
     server: ServerVersion,
     clock: Clock,
 ) -> PlannedSet:
-    """set_  as `edit_set`"""
+    """Predict the rollout of a set.
+
+    set_: the set as `edit_set` returns it.
+    """
     sets = {**fleet.component_sets.cache, set_.metadata.name: set_}
     aimer = Aimer(fleet.components, texts, server)
     aim = await aimer.aim(set_)
@@ -167,7 +183,11 @@ async def planned(
 def _observe(
     set_: MachineComponentSet, aim: Aim, membership: MembershipSnapshot, clock: Clock
 ) -> RolloutObservation:
-    """A meltdown, and what waits for permits, is in the operator's memory alone."""
+    """Build the observation of a rollout from objects.
+
+    A meltdown is read from the condition Paused. Only the operator's memory has the requests that
+    wait for permits, so they are missing here.
+    """
     window, now = set_.spec.update_strategy.window, clock.now()
     hole = (
         ConditionMessage(RolloutReason.MISSING_COMPONENT, membership.hole)
@@ -198,14 +218,17 @@ def _observe(
 
 
 class _There:
-    """What machines have by now, each made once to be rendered on any of them."""
+    """Components that machines have now.
+
+    Each revision is made once, to be rendered on any machine.
+    """
 
     def __init__(self, aimer: Aimer) -> None:
         self._aimer = aimer
         self._known: dict[tuple[object, ...], AssignableRevision | None] = {}
 
     async def read(self, machine: Machine, families: Collection[str]) -> None:
-        """So that it is `known`."""
+        """Make the machine's revisions of these components, so that `known` can return them."""
         for entry in machine.spec.components:
             if entry.name in families and (key := _key(entry)) not in self._known:
                 self._known[key] = await _made(self._aimer, entry)
@@ -222,7 +245,7 @@ def _key(entry: AssignedComponent) -> tuple[object, ...]:
 async def _changes(
     fleet: ClusterSnapshot, aimer: Aimer, aim: Aim, prediction: Forecast
 ) -> tuple[dict[str, Disturbance], dict[str, str]]:
-    """How each machine is disturbed, and on which another component has the same file or key."""
+    """Return the disturbance of each machine, and files or keys that another component has."""
     there, made = _There(aimer), {m.name: m for m in (aim.current, aim.target) if m is not None}
     changes, shared = {}, {}
     for stage in prediction.stages:
@@ -275,6 +298,6 @@ def _why_not(machine: Machine, *, conflict: bool) -> str:
 
 
 def leaving_how(set_: MachineComponentSet) -> str:
-    """What becomes of machines that are not selected any more."""
+    """Say what happens to machines that are no longer selected."""
     orphaned = set_.spec.on_unselect is OnUnselect.ORPHAN
     return "they keep it" if orphaned else "it is removed from them"

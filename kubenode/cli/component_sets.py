@@ -29,7 +29,9 @@ _TELLING = (
     ComponentSetConditionType.DEGRADED,
     ComponentSetConditionType.PROGRESSING,
 )
-"""The first of these that has something to say is the why; Progressing says it when False too."""
+"""The column WHY shows the first of these conditions with a message. Progressing counts even when
+it is False.
+"""
 
 
 async def sets_command(output: Listing, kubeconfig: str | None, context: str | None) -> None:
@@ -66,7 +68,7 @@ def row(wanted: MachineComponentSet) -> dict[str, Any]:
 
 
 def why(wanted: MachineComponentSet) -> str:
-    """`AutoPaused: ...`, "" where nothing is to be said."""
+    """Return `REASON: MESSAGE` of the condition that explains the state of the set, or ""."""
     by_type = {condition.type: condition for condition in wanted.status.conditions}
     for type_ in _TELLING:
         reported = by_type.get(type_)

@@ -27,7 +27,7 @@ COLUMNS = {
 }
 WIDE = {"WANTED": "wanted", "STATES": "states", "RUN-STATES": "runStates"}
 SHOWN = 20
-"""Names of machines that a table lists; JSON and YAML have all."""
+"""Machine names in a line of text; JSON and YAML have all."""
 
 
 async def status_command(
@@ -93,7 +93,7 @@ def _fine(family: Family) -> bool:
 
 
 def _counts(counted: Counter[Any]) -> str:
-    """The most frequent first: `2.1.4: 40, 2.1.3: 2`."""
+    """Render the five most frequent values: `2.1.4: 40, 2.1.3: 2`."""
     return ", ".join(f"{what}: {count}" for what, count in counted.most_common(5))
 
 

@@ -1,4 +1,4 @@
-"""Kube Defender's dashboard in a program, as its settings say."""
+"""Starts Kube Defender's dashboard in a program, as its settings say."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -18,7 +18,10 @@ from kubenode.runtime.tls.files import FileKeeper, PemFiles
 
 
 def check_dashboard(settings: ApiFlags, *, encrypted: bool) -> None:
-    """Raises CannotStart for settings that let in whoever likes, or send tokens in the clear."""
+    """Raise CannotStart for settings that let anyone in or send tokens unencrypted.
+
+    encrypted: whether the program serves with a certificate.
+    """
     if settings.dashboard_port is None:
         return
     proxy_of(settings)
@@ -33,7 +36,10 @@ def check_dashboard(settings: ApiFlags, *, encrypted: bool) -> None:
 def dashboard_parts(
     service: Defender, kube: Kube, clock: Clock, settings: ApiFlags, own: LiveContext
 ) -> Iterator[Part]:
-    """None without --dashboard-port. `own` serves with our own authority's certificate."""
+    """Yield the parts that serve the dashboard; none without --dashboard-port.
+
+    own: the TLS context whose certificate our own authority signs.
+    """
     if settings.dashboard_port is None:
         return
     context = own if settings.tls else LiveContext() if settings.tls_cert_file else None
@@ -69,7 +75,7 @@ def dashboard_parts(
 
 
 def proxy_of(settings: DashboardFlags) -> Proxy:
-    """Raises CannotStart."""
+    """Return the reverse proxy that the settings trust. Raises CannotStart for unsafe settings."""
     named = settings.dashboard_proxy_addresses
     try:
         within = networks(tuple(each.strip() for each in named.split(",") if each.strip()))

@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode defender`. As in kubenode.cli.app nothing heavy is imported."""
+"""Commands of `kubenode defender`. As in kubenode.cli.app, nothing heavy is imported here."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -95,7 +95,7 @@ def forget(
 
 
 class Acts(StrEnum):
-    """Operation of kubenode.api.v1alpha1, whose import takes too long for --help."""
+    """Values of Operation in kubenode.api.v1alpha1, which imports too slowly for --help."""
 
     REPAIR = "Repair"
     EVACUATE = "Evacuate"

@@ -1,4 +1,4 @@
-"""Two simulations beside one another, for people."""
+"""Renders the comparison of two simulations as text."""
 
 from datetime import timedelta
 from typing import Any
@@ -7,7 +7,7 @@ from kubenode.api.duration import format_duration
 from kubenode.cli.tables import table
 
 SHOWN = 10
-"""Requests whose answers differ most that are named."""
+"""Rows of the table of requests, those with the greatest difference first."""
 Report = dict[str, Any]
 FIGURES = {
     "granted": "granted",

@@ -1,6 +1,6 @@
-"""A cluster's objects in the same RiskControl that answers in production.
+"""Builds the RiskControl that production uses from a cluster's objects.
 
-What only a running Kube Defender knows is not in it: who waits in its queue.
+It lacks the queue of waiting requests, which only a running Kube Defender knows.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,10 @@ from kubenode.cli.defender_objects import DefenderObjects
 def risk_control(
     objects: DefenderObjects, now: datetime, policies: Sequence[LoadedPolicy] | None = None
 ) -> RiskControl:
-    """Under these `policies`, or the cluster's own."""
+    """Build the risk control at `now`.
+
+    policies: None for the cluster's own.
+    """
     control = RiskControl()
     control.govern(objects.policies if policies is None else policies, now)
     for name, node in objects.nodes.items():

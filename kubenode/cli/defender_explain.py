@@ -1,7 +1,7 @@
-"""`kubenode defender explain NODE`: may it be disrupted now, and what would have to change?
+"""`kubenode defender explain NODE`: may a node be disrupted now, and what would have to change?
 
-Judged from the cluster's objects by the code that decides. With `--url` the running Kube Defender
-is asked too: it knows who waits, and its word counts where the two differ.
+The answer is computed from the cluster's objects by the production code. With `--url` the running
+Kube Defender is asked too: it knows the queue, and its answer decides the exit code.
 """
 
 import json
@@ -48,7 +48,7 @@ async def explain_command(
     class_: Disruption,
     output: Plain,
 ) -> Exit:
-    """FINDING if the act would be refused."""
+    """Print the explanation. Return FINDING if the act would be refused."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
         objects = await read_objects(kube)
         if node not in objects.nodes:
@@ -77,7 +77,7 @@ def explained(
     class_: Disruption,
     now: datetime,
 ) -> Report:
-    """All of it from objects. Pure."""
+    """Explain the answer from objects alone. Pure."""
     member, place = control.census.member(node), control.census.place(node)
     assert member is not None
     assert place is not None
@@ -113,7 +113,7 @@ def explained(
 async def fetch_live_answers(
     defender: HttpPermits, node: str, operation: Operation, class_: Disruption
 ) -> Report:
-    """What the running Kube Defender answers. Raises DefenderUnreachable."""
+    """Return the answers of the running Kube Defender. Raises DefenderUnreachable."""
     explanation = await defender.explain(node)
     queue = await defender.queue()
     report: Report = {
@@ -162,7 +162,10 @@ def _limits(
     objections: Sequence[No],
     now: datetime,
 ) -> Iterator[Report]:
-    """Every limit of every policy that rules the act, those of other classes left out."""
+    """Yield every limit that applies to the operation and the disruption class.
+
+    objections: refusals of the same request; they decide whether a limit says no.
+    """
     place = control.census.place(node)
     assert place is not None
     keys = {bound.key for ruling in place.ruling(operation) for bound in ruling.bounds}

@@ -1,4 +1,4 @@
-"""`kubenode defender fleet forget`: a person says that a cluster has left the fleet for good."""
+"""`kubenode defender fleet forget`: record that a cluster has left the fleet for good."""
 
 import typer
 
@@ -16,7 +16,10 @@ from kubenode.runtime.kube.errors import Conflict
 async def forget_command(
     kubeconfig: str | None, context: str | None, namespace: str, cluster: str, why: str
 ) -> Exit:
-    """Raises Refusal for a cluster that no group remembers, or without a reason."""
+    """Request that Kube Defender forgets a cluster.
+
+    Raises Refusal if no group knows the cluster, or if the reason is empty or too long.
+    """
     if not why.strip() or len(why) > LONGEST_WHY:
         raise Refusal(f"--why: write 1 to {LONGEST_WHY} characters", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:

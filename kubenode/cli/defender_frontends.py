@@ -1,6 +1,6 @@
-"""Kube Defender's doors in a program: its API, who may come in, its admission webhook.
+"""Kube Defender's HTTP frontends: its API, the authentication of callers, its admission webhook.
 
-What would let everybody in, or send tokens in the clear, ends the program with a sentence.
+Settings that would let everybody in or send tokens unencrypted end the program with an error.
 """
 
 import logging
@@ -29,20 +29,26 @@ from kubenode.runtime.tls.keeper import VALIDATING, CertificateKeeper
 log = logging.getLogger(__name__)
 
 SECRET = HOOK = "kubenode-defender"
-"""Names of the chart: where all replicas keep the certificate, and the webhook's configuration."""
+"""Names that the chart uses: the Secret in which replicas share the certificate, and the webhook
+configuration.
+"""
 CHART = "charts/kubenode/defender/webhook.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class DefenderFrontends:
-    """`gate` says who may come in; `parts` run on every replica."""
+    """The HTTP frontends of a program.
+
+    gate: authenticates callers.
+    parts: run on every replica, leader or not.
+    """
 
     gate: RequestAuthenticator
     parts: list[Part] = field(default_factory=list)
 
 
 def checked(settings: ApiFlags) -> None:
-    """Raises CannotStart for settings that do not go together, and files that are not there."""
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if (settings.tls_cert_file is None) is not (settings.tls_key_file is None):
         raise CannotStart("--tls-cert-file and --tls-key-file belong together: give both, or none")
     if settings.tls and settings.tls_cert_file:
@@ -77,7 +83,7 @@ def doors(
     registry: CollectorRegistry,
     settings: ApiFlags,
 ) -> DefenderFrontends:
-    """Of `checked` settings. Raises CannotStart."""
+    """Build the frontends from settings that `checked` accepts. Raises CannotStart."""
     gate = RequestAuthenticator(kube, clock, gate_settings(settings))
     own = LiveContext()
     parts: list[Part] = []
@@ -147,7 +153,9 @@ def _api(
 
 
 def _publishes(settings: ApiFlags) -> bool:
-    """Whether the webhook's authority is Kube Defender's own, which it then publishes."""
+    """Return whether Kube Defender makes the webhook's certificate itself and publishes its
+    authority.
+    """
     return settings.guard_port is not None and settings.guard_files == PemFiles()
 
 

@@ -1,4 +1,4 @@
-"""What Kube Defender decides by, read from a cluster once: nodes, policies, permits, jobs."""
+"""Reads the objects that Kube Defender decides by once: nodes, policies, permits and jobs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,10 @@ JOBS = paths.custom(RemedyOperationJob.resource.plural)
 
 @dataclass(frozen=True, slots=True)
 class DefenderObjects:
-    """`unreadable` are permits that cannot be read, by name with why."""
+    """The objects that Kube Defender decides by.
+
+    unreadable: names of permits that this version cannot read, with the reason.
+    """
 
     nodes: Mapping[str, Node]
     policies: Sequence[LoadedPolicy]
@@ -32,14 +35,14 @@ class DefenderObjects:
 
 
 async def read_objects(kube: Kube) -> DefenderObjects:
-    """Raises Refusal without our kinds, KubeError where a right is missing."""
+    """List the objects. Raises Refusal without our kinds, KubeError if a right is missing."""
     await require_crds(kube)
     nodes = Informer(kube, paths.nodes(), structs(Node))
     policies = Informer(kube, POLICIES, read_policy)
     permits = Informer(kube, PERMITS, read_permit)
     jobs = Informer(kube, JOBS, structs(ObservedJob))
     informers: Sequence[Informer[Any]] = (nodes, policies, permits, jobs)
-    for informer in informers:  # an Informer would try again for ever
+    for informer in informers:  # fail early: an Informer retries forever
         await kube.get(informer.path, query={"limit": 1})
     await once(*informers)
     unreadable = {

@@ -1,8 +1,8 @@
 """`kubenode defender simulate`: what would a policy have done with the last day's requests?
 
-The same history is played twice, under the cluster's policies and under those of the files. Only
-the two plays are compared: both err alike where the history had to be guessed. What really was
-stands beside them, so that a person sees how near the play comes.
+The same history is simulated twice, under the cluster's policies and under those of the files. Only
+the two simulations are compared: both have the same errors where the history is guessed. The real
+outcome is printed beside them and shows how close the simulation is.
 """
 
 import json
@@ -47,7 +47,7 @@ def since_from(text: str) -> timedelta:
 
 
 def policies_from(files: Sequence[Path]) -> list[LoadedPolicy]:
-    """The DefenderPolicies of YAML files. Raises Refusal for what is none."""
+    """Read the DefenderPolicies of YAML files. Raises Refusal for invalid or duplicate policies."""
     policies = [_as_read(policy) for file in files for policy in replay_files.policies_from(file)]
     broken = [
         f"{policy.name}: {'; '.join(policy.problems)}" for policy in policies if policy.problems
@@ -61,7 +61,7 @@ def policies_from(files: Sequence[Path]) -> list[LoadedPolicy]:
 
 
 def _as_read(policy: DefenderPolicy) -> LoadedPolicy:
-    """As Kube Defender would read it from the API server."""
+    """Return the policy as Kube Defender would read it from the API server."""
     body = policy.to_dict()
     body["metadata"]["name"] = policy.metadata.name or "default"
     return read_policy(json.dumps(body).encode())
@@ -77,8 +77,9 @@ async def simulate_command(
     *,
     replace_all: bool,
 ) -> Exit:
-    """replace_all  the new policies instead of all of the cluster's; else beside those of other
-    names
+    """Simulate and print the comparison.
+
+    replace_all: drop all of the cluster's policies; else only those of the same names are replaced.
     """
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
         objects = await read_objects(kube)
@@ -99,7 +100,7 @@ async def simulate_command(
 
 
 async def remembered(defender: HttpPermits, since: datetime) -> RequestsPage:
-    """All pages of the record. Raises DefenderUnreachable."""
+    """Return all pages of the recorded requests. Raises DefenderUnreachable."""
     first = page = await defender.requests(since)
     requests = {(r.ask.holder.uid, r.ask.class_, r.first_asked): r for r in page.requests}
     while page.requests and page.requests[-1].last_asked > since:
@@ -120,7 +121,7 @@ def history_of(
 
 
 def compared(past: History, present: SimulationOutcome, new: SimulationOutcome) -> Report:
-    """Pure. Times in seconds."""
+    """Compare the simulations with each other and with the history. Pure. Times are in seconds."""
     return {
         "from": format_time(past.start),
         "to": format_time(past.end),
@@ -170,14 +171,17 @@ def _waits(waits: Sequence[timedelta]) -> Report:
 
 
 def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """The smallest value that so many percent do not exceed; None of nothing."""
+    """Return the smallest value that `percent` of the values do not exceed; None without values.
+
+    ordered: the values in ascending order.
+    """
     if not ordered:
         return None
     return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def _differences(present: SimulationOutcome, new: SimulationOutcome) -> list[Report]:
-    """Requests that fare differently, the largest difference first."""
+    """List the requests with different outcomes, the largest difference first."""
     pairs = zip(present.fates, new.fates, strict=True)
     differing = [
         (present_fate, new_fate)
@@ -214,7 +218,7 @@ def _fared(fate: RequestFate) -> str:
 
 
 def doubts(past: History) -> list[str]:
-    """What the records do not tell, and what was assumed instead."""
+    """List what the records do not contain and what the simulation assumes instead."""
     doubt, unknowns = past.doubt, []
     if doubt.remembered_since is None:
         unknowns.append(

@@ -1,4 +1,4 @@
-"""A running Kube Defender as the commands ask it, where its address was given."""
+"""Connects a command to a running Kube Defender, if its address is given."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,7 +14,11 @@ SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class DefenderAddress:
-    """url  "" for none: what is shown comes from the cluster's objects alone"""
+    """Address and credentials of Kube Defender.
+
+    url: several URLs are separated by commas; "" means that only the cluster's objects are read.
+    authorities: the file with the authorities that sign its certificate.
+    """
 
     url: str = ""
     token_file: Path | None = None
@@ -28,7 +32,7 @@ NOBODY = DefenderAddress()
 
 @asynccontextmanager
 async def asking(address: DefenderAddress) -> AsyncIterator[HttpPermits | None]:
-    """Its client. Raises Refusal if no answer comes."""
+    """Yield a client, None without a URL. Raises Refusal if Kube Defender does not answer."""
     if not address.url:
         yield None
         return

@@ -1,8 +1,8 @@
-"""`kubenode defender status`: breakers, pauses, windows, budgets with their use, who waits.
+"""`kubenode defender status`: breakers, pauses, windows, budgets with their use, and the queue.
 
-Counted from the cluster's objects by the code that decides. What only a running Kube Defender
-knows, its queue and whether it can answer, is asked of it where `--url` names it; else the queue
-is what jobs say of themselves. Each part says where it comes from.
+The report is computed from the cluster's objects by the production code. With `--url` the running
+Kube Defender adds what only it knows: its queue, its breakers and its readiness. Without it the
+queue consists of the holds that jobs report. Each part of the report names its source.
 """
 
 import json
@@ -31,7 +31,7 @@ from kubenode.cli.tables import as_yaml, table
 from rules.leaves.window import inside
 
 FEW = 3
-"""Scopes of one label that the table shows; the tightest ones."""
+"""Scopes for each label in the table, those with the least room first."""
 DEFENDER_REASONS = frozenset(reason.value for reason in Reason)
 Row = dict[str, Any]
 Report = dict[str, Any]
@@ -61,7 +61,7 @@ EMPTY = {
 async def status_command(
     kubeconfig: str | None, context: str | None, address: DefenderAddress, output: Listing
 ) -> Exit:
-    """FINDING if Kube Defender was asked and cannot answer questions now."""
+    """Print the status. Return FINDING if Kube Defender was asked and is not ready."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
         objects = await read_objects(kube)
         now = kube.clock.now()
@@ -80,7 +80,7 @@ async def status_command(
 
 
 def reported(objects: DefenderObjects, control: RiskControl, now: datetime) -> Report:
-    """All of it from objects. Pure."""
+    """Build the report from objects alone. Pure."""
     policies = objects.policies or [control.fallback]
     return {
         "ready": "not asked",
@@ -98,7 +98,7 @@ def reported(objects: DefenderObjects, control: RiskControl, now: datetime) -> R
 
 
 async def fetch_live_status(defender: HttpPermits) -> Report:
-    """The parts that a running Kube Defender knows better. Raises DefenderUnreachable."""
+    """Return the parts that a running Kube Defender knows better. Raises DefenderUnreachable."""
     status, breakers, queue = (
         await defender.status(),
         await defender.breakers(),
@@ -185,7 +185,7 @@ def _permits(control: RiskControl) -> list[Row]:
 
 
 def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row]:
-    """Permits that do not fit this version, as they are counted: open ones first."""
+    """List the permits that this version cannot read, as they are counted: open ones first."""
     permits = (control.ledger.get(name) for name in why)
     return [
         {"name": h.name, "node": h.node, "state": h.state.value, "why": why[h.name]}
@@ -194,7 +194,10 @@ def unreadable_permits(control: RiskControl, why: Mapping[str, str]) -> list[Row
 
 
 def _list_waiting_jobs(objects: DefenderObjects) -> list[Row]:
-    """Who waits by their own word; in which order only Kube Defender knows."""
+    """List jobs whose hold names a reason of Kube Defender.
+
+    Only Kube Defender knows their order.
+    """
     return [
         {
             "place": None,
@@ -228,7 +231,10 @@ def _waiting(each: Waiting) -> Row:
 
 
 def lines(report: Report, *, wide: bool) -> list[str]:
-    """`wide` leaves nothing out: every scope of every limit, and the open permits."""
+    """Render the report as text.
+
+    wide: show every scope of every limit, and the open permits.
+    """
     ready = {"yes": "Kube Defender is ready", "not asked": "Kube Defender was not asked (--url)"}
     nodes = ", ".join(f"{count} {health}" for health, count in report["nodes"].items())
     output = [
@@ -260,7 +266,9 @@ def _part(part: str, rows: Sequence[Row], source: str) -> list[str]:
 
 
 def tightest(rows: Sequence[Row]) -> list[Row]:
-    """Of each part of a limit the scopes with the least room, and a line that counts the others."""
+    """Return the scopes with the least room for each limit and label, and a row that counts the
+    others.
+    """
     lots: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         label = row["scope"].partition("=")[0]

@@ -1,7 +1,7 @@
-"""`kubenode defender thaw`: a person ends the freeze of the control path.
+"""`kubenode defender thaw`: ends the freeze after a control path outage.
 
-Written to the policies that show the freeze, with who and why, so it works while Kube Defender is
-down and holds after a restart.
+The thaw is written with its author and reason to the policies that show the freeze. So it works
+while Kube Defender is down, and it survives a restart.
 """
 
 import typer
@@ -13,7 +13,10 @@ from kubenode.cli.pause import LONGEST_WHY, caller, shown
 
 
 async def thaw_command(kubeconfig: str | None, context: str | None, why: str) -> Exit:
-    """Raises Refusal where nothing is frozen, or no reason is given."""
+    """Write the thaw.
+
+    Raises Refusal if nothing is frozen, or if the reason is empty or too long.
+    """
     if not why.strip() or len(why) > LONGEST_WHY:
         raise Refusal(f"--why: write 1 to {LONGEST_WHY} characters", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:

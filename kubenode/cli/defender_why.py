@@ -1,4 +1,4 @@
-"""What would have to change for a no to become a yes, and explanations as text."""
+"""Explanations as text: what would have to change so that Kube Defender allows an act."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
-"""`kubenode diagnose NODE`: a bundle of the host now, and where it is kept.
+"""`kubenode diagnose NODE`: collects a diagnostics bundle of the host and says where it is.
 
-It asks the node's agent by a HostProbe, so it works beside an open job, and tells what the agent
-answered. With the operator's address the bundle is fetched as well.
+The command asks the node's agent by a HostProbe, which works beside an open job, and prints the
+answer. With the operator's address it downloads the bundle as well.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ SIZES = "_characters"
 
 @dataclass(frozen=True, slots=True)
 class DiagnosticsRequest:
-    """What was typed.
+    """The arguments of the command.
 
-    parts     of the bundle; none: all
-    wait      how long to wait for the agent's answer
-    operator  `https://HOST:PORT` to fetch the bundle from, None: it is only told where it is
-    out       the file to write; None: the bundle's own name, here
+    parts: parts of the bundle; empty for all.
+    wait: how long to wait for the agent's answer.
+    operator: `https://HOST:PORT` to download the bundle from; None to print only where it is.
+    out: the file to write; None for the name of the bundle in the working directory.
     """
 
     node: str
@@ -78,7 +78,10 @@ async def diagnose(kubeconfig: str | None, context: str | None, wish: Diagnostic
 
 
 def question(wish: DiagnosticsRequest, agent: str, by: str, now: datetime) -> dict[str, Any]:
-    """The HostProbe. Its name is that of the bundle. Pure."""
+    """Build the HostProbe, whose name is also that of the bundle. Pure.
+
+    by: the user that the agent notes in the bundle.
+    """
     at = now.astimezone(UTC).strftime("%Y%m%dt%H%M%Sz")
     name = f"{wish.node[:80].rstrip('.-')}-{at}"
     return {
@@ -96,7 +99,7 @@ def question(wish: DiagnosticsRequest, agent: str, by: str, now: datetime) -> di
 
 
 async def _answer(kube: Kube, name: str, wait: timedelta, clock: Clock) -> HostProbe:
-    """Raises Refusal when there is none in time, or the agent could not."""
+    """Wait for the agent's answer. Raises Refusal if none comes in time or the agent failed."""
     end = clock.monotonic() + wait.total_seconds()
     while clock.monotonic() < end:
         try:
@@ -115,7 +118,7 @@ async def _answer(kube: Kube, name: str, wait: timedelta, clock: Clock) -> HostP
 
 
 def describe_probe(probe: HostProbe) -> list[str]:
-    """The answer, for a person. Pure."""
+    """Describe the answer for a person. Pure."""
     answer = probe.status.answer
     lines = [f"{'on the host':12}{answer.get('path', 'nowhere')}"]
     if "place" in answer:
@@ -139,7 +142,10 @@ def _token(wish: DiagnosticsRequest) -> str:
 
 
 async def _fetch(wish: DiagnosticsRequest, agent: str, name: str, token: str) -> Path:
-    """Raises Refusal. What is there already stays until the whole bundle is here."""
+    """Download the bundle and return its path. Raises Refusal.
+
+    An existing file is replaced only after the whole bundle has arrived.
+    """
     out = wish.out or Path(f"{name}.tar.gz")
     url = f"{wish.operator}/v1/hosts/{agent}/bundles/{name}.tar.gz"
     unfinished = out.with_name(f".{out.name}.new")

@@ -1,7 +1,7 @@
-"""YAML files of people, with the place of every field: `file:line:col`.
+"""YAML files of users, with the place of every field: `file:line:col`.
 
-A file is read plainly for the data, and again with marks when somebody asks for a place, or when it
-cannot be read. Lines and columns count from 1, as editors do.
+A file is first read as plain data. It is read again with line numbers only when a place is needed,
+or when it cannot be read. Lines and columns count from 1, as in editors.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,20 +17,20 @@ from kubenode.cli import plain_yaml
 
 SUFFIXES = (".yaml", ".yml")
 TESTS = (".test.yaml", ".test.yml")
-"""Ends of names of rule tests, which lie beside the rules and are none."""
+"""Suffixes of rule tests, which lie beside the rules and are not read as rules."""
 
 MOST_VALUES = 300_000
-"""In one document with its aliases written out: a hundred times what the largest rule has."""
+"""Values in one document with its aliases expanded: a hundred times the largest rule."""
 
 Field = tuple[str | int, ...]
 
 
 class UnreadableDocument(Exception):
-    """A file that is no YAML, or is not there: `place: what, remedy`."""
+    """A file that does not exist or is not valid YAML. The message is `place: what, remedy`."""
 
 
 class Marks:
-    """The documents of a text as nodes that know their lines."""
+    """The documents of a text as nodes with line numbers, parsed on first use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -42,7 +42,12 @@ class Marks:
 
 @dataclass(frozen=True, slots=True)
 class YamlDocument:
-    """One YAML document, the `number`th of those that `marks` knows. `data` is plain."""
+    """One YAML document.
+
+    data: plain data.
+    marks: the documents of the same file with line numbers.
+    number: the index of this document in `marks`, from 0.
+    """
 
     path: Path
     data: Any
@@ -50,12 +55,15 @@ class YamlDocument:
     number: int
 
     def where(self, field: Field) -> str:
-        """The place of `field`; of one that is missing, the place of what should contain it."""
+        """Return the place of `field`.
+
+        For a missing field it is the place of the part that should have it.
+        """
         line, column = self.place(field)
         return f"{self.path}:{line}:{column}"
 
     def place(self, field: Field) -> tuple[int, int]:
-        """Line and column of what `where` names."""
+        """Return line and column of the place that `where` returns."""
         line, column = _place(self.marks.all[self.number], field)
         return line + 1, column + 1
 
@@ -65,9 +73,9 @@ def is_test(path: Path) -> bool:
 
 
 def files(given: Sequence[Path]) -> list[Path]:
-    """The files themselves, and every YAML file within the folders but tests of rules.
+    """List the given files, and the YAML files in the given folders except tests of rules.
 
-    Raises Unreadable.
+    Raises UnreadableDocument.
     """
     paths: list[Path] = []
     for path in given:
@@ -87,7 +95,7 @@ def files(given: Sequence[Path]) -> list[Path]:
 
 
 def read(path: Path) -> Iterator[YamlDocument]:
-    """Every document of the file that is not empty. Raises Unreadable."""
+    """Yield every document of the file that is not empty. Raises UnreadableDocument."""
     try:
         text = path.read_text(encoding="utf-8")
         plain = _plain(text)
@@ -112,7 +120,10 @@ def read(path: Path) -> Iterator[YamlDocument]:
 
 
 def _too_large(data: Any) -> bool:
-    """An alias may stand for another list of aliases, and even for itself."""
+    """Return whether the data with its aliases expanded has more than MOST_VALUES values.
+
+    An alias may stand for a list of aliases, and even contain itself.
+    """
     pending, visited = [data], 0
     while pending:
         visited += 1
@@ -127,7 +138,7 @@ def _too_large(data: Any) -> bool:
 
 
 def _plain(text: str) -> list[Any]:
-    """Every document, None for an empty one. Raises YAMLError of ruamel."""
+    """Return the data of every document, None for an empty one. Raises YAMLError of ruamel.yaml."""
     try:
         return plain_yaml.load_all(text)
     except plain_yaml.Otherwise:

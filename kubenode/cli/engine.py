@@ -11,7 +11,10 @@ CHILD = "rules.engines.child"
 
 @contextlib.contextmanager
 def engines() -> Iterator[Diagnoser]:
-    """A Diagnoser with durable_rules in a child process, which ends with the block."""
+    """Yield a Diagnoser that runs durable_rules in a child process.
+
+    The child ends with the block.
+    """
     diagnoser = Diagnoser(lambda: ChildProcess(CHILD))
     try:
         yield diagnoser

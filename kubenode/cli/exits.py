@@ -1,7 +1,7 @@
-"""How a command ends: exit codes, and errors told as a sentence with what to do.
+"""Exit codes of commands, and errors as one sentence that says what to do.
 
-0 fine, 1 finding or refusal, 2 usage, 3 cluster unreachable. A traceback is for our own mistakes
-only; what a person can put right is one line on standard error.
+0 is success, 1 a finding or refusal, 2 wrong usage, 3 an unreachable cluster. A traceback is
+printed only for our own bugs; an error that a person can fix is one line on standard error.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Exit(IntEnum):
 
 
 class Refusal(CannotStart):
-    """The command cannot do what was asked; `code` says of which kind that is."""
+    """The command cannot do what was requested; `code` is its exit code."""
 
     def __init__(self, text: str, code: Exit = Exit.FINDING) -> None:
         super().__init__(text)
@@ -36,19 +36,19 @@ class Refusal(CannotStart):
 
 
 def say(text: str) -> None:
-    """To the person, beside whatever a program reads from standard output."""
+    """Print a message on standard error: programs read standard output."""
     sys.stderr.write(f"kubenode: {text}\n")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, ending the process with a sentence where a person can help."""
+    """Run `work` as `asyncio.run` does. An error that a person can fix ends the process."""
     with explained():
         return asyncio.run(work)
 
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn errors that a person can put right into their sentence and exit code."""
+    """Turn errors that a person can fix into a message and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -57,14 +57,14 @@ def explained() -> Iterator[None]:
         explanations = [_explain_error(cause) for cause in causes(error)]
         known = [t for t in explanations if t is not None]
         if not known or len(known) < len(explanations):
-            raise  # a mistake of ours is among them: show all of it
+            raise  # one of the errors is a bug of ours: show everything
         for text, _ in dict.fromkeys(known):
             say(text)
         raise SystemExit(max(code for _, code in known)) from None
 
 
 def _explain_error(error: BaseException) -> tuple[str, Exit] | None:
-    """The sentence and code of an error, None if it is nothing that a person can put right."""
+    """Return the message and exit code of an error, None for a bug of ours."""
     match error:
         case Refusal():
             return str(error), error.code

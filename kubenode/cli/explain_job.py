@@ -1,4 +1,4 @@
-"""`kubenode explain job NAME`: the whole story, and what a person can do now."""
+"""`kubenode explain job NAME`: the story of a job, and what a person can do now."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from kubenode.runtime.kube.objects import Node, structs
 
 LONGEST_LINE = 64 * 1024
 ROTATED = 9
-"""Older files beside the audit file that are read, FILE.9 to FILE.1."""
+"""Rotated audit files that are read before FILE itself: FILE.9 to FILE.1."""
 
 
 async def explain_job(
@@ -43,7 +43,10 @@ async def explain_job(
 async def read_story(
     kube: Kube, name: str, audit: list[Mapping[str, Any]] | None = None
 ) -> JobStory:
-    """Raises Refusal for a job that is not there."""
+    """Read a job with its Events and node. Raises Refusal if the job does not exist.
+
+    audit: lines of the audit log about the job; None if no log is given.
+    """
     raw = await read_job(kube, name)
     job = RemedyOperationJob.model_validate(raw, extra="ignore")
     beside = Beside(await _events(kube, job), audit)
@@ -59,7 +62,9 @@ async def _node(kube: Kube, name: str) -> Node | None:
 
 
 async def _events(kube: Kube, job: RemedyOperationJob) -> list[JobEventSummary]:
-    """Events of the job; [] for whoever may not read them: the object tells most of it."""
+    """Return the Events of the job; [] if the caller may not read them: the job itself has most
+    facts.
+    """
     uid = job.metadata.uid
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
     try:
@@ -80,9 +85,10 @@ async def _events(kube: Kube, job: RemedyOperationJob) -> list[JobEventSummary]:
 
 
 def audit_lines(path: Path, job: str) -> Iterator[Mapping[str, Any]]:
-    """The lines about `job`, oldest first, of the file and those it has turned into.
+    """Yield the audit lines about `job`, oldest first, of the file and its rotated predecessors.
 
-    What is no line of ours is passed over: standard output may hold other things. Raises Refusal.
+    Lines that are not audit lines are skipped: standard output may have other content.
+    Raises Refusal.
     """
     older = [path.with_name(f"{path.name}.{n}") for n in range(ROTATED, 0, -1)]
     needle = json.dumps(job).encode()

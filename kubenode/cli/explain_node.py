@@ -1,7 +1,7 @@
-"""`kubenode explain node NAME`: why is it, or is it not, being repaired?
+"""`kubenode explain node NAME`: why is a node, or is it not, being repaired?
 
-Asks the cluster once and reads it with the code that decides in production: the same facts, the
-same leaves (kubenode.cli.live).
+Reads the cluster once and evaluates it with the production code: the same facts and the same leaves
+of rules (kubenode.cli.live).
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ from rules.truth import Truth
 
 CLOSED_SHOWN = 3
 FEW_RULES = 12
-"""So many are told in full, whatever they say."""
+"""Up to this number of rules, each is explained in full, even if none of its evidence is true."""
 
 
 async def explain_node(
@@ -50,9 +50,9 @@ async def explain_node(
 
 
 async def lines(kube: Kube, name: str, clock: Clock, waiting: Sequence[Waiting] = ()) -> list[str]:
-    """The whole explanation. Raises Refusal for a node that is not there.
+    """Return the whole explanation. Raises Refusal if the node does not exist.
 
-    waiting  who waits for a permit of it, as Kube Defender says
+    waiting: requests for a permit of the node, as Kube Defender's queue has them.
     """
     try:
         node = await kube.get(paths.node(name), structs(Node))
@@ -107,7 +107,7 @@ def _of_node(node: Node) -> list[str]:
 
 
 def _of_jobs(jobs: Sequence[RemedyOperationJob]) -> list[str]:
-    """The open job first: what it does or waits for; then the latest closed ones."""
+    """Describe the open job, what it does or waits for, and then the latest closed jobs."""
     jobs = sorted(jobs, key=_created, reverse=True)
     output = [line for job in jobs if not job.status.phase.closed for line in _open(job)]
     closed = [job for job in jobs if job.status.phase.closed][:CLOSED_SHOWN]
@@ -118,7 +118,10 @@ def _of_jobs(jobs: Sequence[RemedyOperationJob]) -> list[str]:
 
 
 def _of_dry_runs(record: NodeRecordSpec) -> list[str]:
-    """Each rule in DryRun that would have begun a repair, the latest first: no job was made."""
+    """Describe each rule in mode DryRun that would have started a repair, the latest first.
+
+    Dry runs have no job.
+    """
     runs = sorted((r for r in record.dry_runs if r.recent), key=lambda r: r.recent[-1].at)
     return [_dry_run(run) for run in reversed(runs)]
 
@@ -147,7 +150,7 @@ def _open(job: RemedyOperationJob) -> list[str]:
 
 
 def _until(job: RemedyOperationJob) -> str:
-    """When the initial wait of the job is over; "" once it has begun."""
+    """Return the end of the job's initial wait as text; "" once the job has begun."""
     at = waits_until(Job.of(job))
     return "" if at is None else f" until {format_time(at)}"
 
@@ -158,7 +161,7 @@ def _created(job: RemedyOperationJob) -> str:
 
 
 def _of_rules(live: Live, now: datetime) -> list[str]:
-    """Each rule in full; where there are many, those of which something is true."""
+    """Explain each rule in full; if there are many, only those with true evidence."""
     if not live.rules:
         return ["no rules: nothing is repaired; `kubenode rules install` installs some"]
     output, silent = [], 0
@@ -183,7 +186,7 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
 
 
 def _says_something(explanation: RuleExplanation) -> bool:
-    """Whether a leaf of its evidence is true."""
+    """Return whether a leaf of the rule's evidence is true."""
     pending = [explanation.evidence] if explanation.evidence is not None else []
     while pending:
         tree = pending.pop()

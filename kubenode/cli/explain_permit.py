@@ -1,4 +1,4 @@
-"""`kubenode explain permit NAME`: for whom is it held, where does it count, who holds it?"""
+"""`kubenode explain permit NAME`: who holds the permit, since when, and where does it count?"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ async def explain_permit(name: str, kubeconfig: str | None, context: str | None)
 
 
 async def lines(kube: Kube, name: str) -> list[str]:
-    """Raises Refusal for a permit that is not there."""
+    """Describe the permit and its holder. Raises Refusal if the permit does not exist."""
     try:
         permit = await kube.get(paths.custom(Permit.resource.plural, name), read_permit)
     except NotFound as error:

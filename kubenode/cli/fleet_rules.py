@@ -1,4 +1,4 @@
-"""Rules and condition types that a cluster has."""
+"""Reads the rules and condition types of a cluster."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,15 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 
 SOME_NODES = 500
-"""Condition types are taken from so many nodes: a detector runs on more than one."""
+"""Nodes whose condition types are read: a detector runs on more than one node."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetRules:
-    """`unreadable` are names of rules that this version cannot read, with why."""
+    """The rules and condition types of a cluster.
+
+    unreadable: (name, reason) of rules that this version cannot read.
+    """
 
     rules: tuple[NodeRemedier, ...]
     conditions: tuple[str, ...]
@@ -21,7 +24,7 @@ class FleetRules:
 
 
 async def fleet_rules(kube: Kube) -> FleetRules:
-    """Raises Refusal if our kinds are not installed."""
+    """List the rules and condition types. Raises Refusal if our kinds are not installed."""
     await require_crds(kube)
     rules, unreadable = [], []
     answer = await kube.get(paths.custom(NodeRemedier.resource.plural))

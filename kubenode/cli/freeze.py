@@ -17,7 +17,7 @@ from kubenode.runtime.restore import NAME, Lineage, lift, read_lineage
 async def show_command(
     namespace: str, output: Plain, kubeconfig: str | None, context: str | None
 ) -> Exit:
-    """Ends with FINDING while it is frozen."""
+    """Print the state of the freeze. Return FINDING while destructive acts are frozen."""
     async with connected(kubeconfig, context) as kube:
         lineage = read_lineage(await _read(ConfigMapStore(kube, NAME, namespace)))
     if output is Plain.JSON:
@@ -79,7 +79,7 @@ def as_data(lineage: Lineage) -> dict[str, object]:
 
 
 def lines(lineage: Lineage) -> list[str]:
-    """For people."""
+    """Render the state of the freeze as text."""
     if lineage.frozen:
         return [
             f"frozen since {lineage.frozen_at}, noticed by {lineage.noticed_by}: {lineage.frozen}",

@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode freeze`. As in kubenode.cli.app nothing heavy is imported."""
+"""Commands of `kubenode freeze`. As in kubenode.cli.app, nothing heavy is imported here."""
 
 from typing import Annotated
 

@@ -1,6 +1,6 @@
-"""Host Doctor's listener in a program that runs the remedy operator.
+"""Starts Host Doctor's listener in a program that runs the remedy operator.
 
-What would let everybody in ends the program with a sentence before anything starts.
+Settings that would let everybody in end the program with an error before anything starts.
 """
 
 import logging
@@ -36,7 +36,7 @@ FILES = ("host_doctor_client_ca_file", "host_doctor_cert_file", "host_doctor_key
 
 
 def checked_host_doctor(settings: HostDoctorFlags) -> None:
-    """Raises CannotStart for settings that do not go together, and files that are not there."""
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if settings.host_doctor_port is None:
         if settings.bundles is not None:
             raise CannotStart("--bundles: agents hand them in there: give --host-doctor-port too")
@@ -79,7 +79,10 @@ def _check_tokens(files: Sequence[Path]) -> None:
 def host_doctor_parts(
     operator: RemedyOperator, kube: Kube, clock: Clock, settings: HostDoctorFlags, audit: Audit
 ) -> Sequence[Part]:
-    """Of `checked_host_doctor` settings; none where it shall not listen. Raises CannotStart."""
+    """Return the parts of the listener; none without --host-doctor-port. Raises CannotStart.
+
+    settings: must have passed `checked_host_doctor`.
+    """
     if settings.host_doctor_port is None:
         return ()
     tokens, ca = settings.host_doctor_tokens, settings.host_doctor_client_ca_file
@@ -117,7 +120,10 @@ def host_doctor_parts(
 
 
 class StoreCheck:
-    """A Part that ends: says at the start that bundles cannot be kept. Repairs do not need them."""
+    """A Part that ends at once.
+
+    It warns if bundles cannot be stored; repairs do not need the store.
+    """
 
     name = "check of the store of bundles"
 
@@ -132,7 +138,10 @@ class StoreCheck:
 
 
 def bundle_store(settings: HostDoctorFlags) -> BundleStore | None:
-    """Where diagnostics are kept; None: only on their hosts. Raises CannotStart."""
+    """Return the store of diagnostics bundles; None keeps them on their hosts.
+
+    Raises CannotStart.
+    """
     if settings.bundles is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`kubenode events`: what Host Doctor knows of hosts."""
+"""`kubenode events`: lists HostEvents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ COLUMNS = {
 }
 WIDE = {"SEVERITY": "severity", "UNRESOLVED": "unresolved", "ENDED": "ended", "MESSAGE": "message"}
 SHOWN = 60
-"""Characters of a cell of free text."""
+"""Characters of free text in a cell."""
 
 
 async def list_events(
@@ -44,7 +44,12 @@ async def list_events(
     unresolved: bool,
     output: Listing,
 ) -> Exit:
-    """`everything`: closed ones too. `unresolved`: only those that are about no Node."""
+    """Print HostEvents.
+
+    classes: names of classes, in any case; empty for all.
+    everything: include closed events.
+    unresolved: only events that are about no known Node.
+    """
     wanted = [_class(text) for text in classes]
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
@@ -101,7 +106,7 @@ def _open(event: HostEvent, now: datetime) -> bool:
 
 
 def _order(event: HostEvent, now: datetime) -> tuple[bool, float, str]:
-    """Open ones first, then what is heard of last."""
+    """Sort key: open events first, then those that were reported last."""
     last = event.status.last_seen or event.metadata.creation_timestamp
     last_timestamp = last.timestamp() if last is not None else 0.0
     return not _open(event, now), -last_timestamp, event.metadata.name

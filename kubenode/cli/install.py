@@ -1,4 +1,4 @@
-"""`kubenode install`: our namespaces and custom resource definitions, created or up to date."""
+"""`kubenode install`: creates or updates our namespaces and custom resource definitions."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Conflict
 
 NAMESPACES = ("kubenode-system", "kubenode-agents")
-"""Of our Leases: the leaders', and the agents'."""
+"""Namespaces of our Leases: those of leaders, and those of agents."""
 ESTABLISHED_SECONDS = 30.0
 
 
@@ -34,7 +34,10 @@ async def ensure_namespace(kube: Kube, name: str) -> str:
 
 
 async def apply_crds(kube: Kube) -> list[tuple[str, str]]:
-    """(name, `created` | `updated` | `unchanged`) of every CRD."""
+    """Create or update every CRD.
+
+    Return (name, `created` | `updated` | `unchanged` | `busy: ...`).
+    """
     return [await _apply(kube, wanted) for wanted in crds()]
 
 
@@ -62,7 +65,7 @@ async def _apply(kube: Kube, wanted: dict[str, Any]) -> tuple[str, str]:
 
 
 async def established(kube: Kube, clock: Clock) -> None:
-    """Return once the server serves every kind, or after ESTABLISHED_SECONDS."""
+    """Wait until the server serves every kind, at most ESTABLISHED_SECONDS."""
     deadline = clock.monotonic() + ESTABLISHED_SECONDS
     for name in (crd["metadata"]["name"] for crd in crds()):
         while clock.monotonic() < deadline:

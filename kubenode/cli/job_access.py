@@ -1,4 +1,4 @@
-"""Jobs at the API server for a person's command: read, written, and refusals told as sentences."""
+"""Reads jobs for commands, and turns errors of the API server into messages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +22,11 @@ DENIED = "denied the request: "
 
 
 class Unsigned(Refusal):
-    """The webhook that signs people's words did not answer, so nothing was written."""
+    """The webhook that notes the author of an approval did not answer, so nothing was written."""
 
 
 async def read_job(kube: Kube, name: str) -> dict[str, Any]:
-    """Raises Refusal for a job that is not there, or that we may not read."""
+    """Return a job as stored. Raises Refusal if it does not exist or the caller may not read it."""
     with refusals("get", name):
         job: dict[str, Any] = await kube.get(paths.custom(PLURAL, name))
         return job
@@ -34,7 +34,10 @@ async def read_job(kube: Kube, name: str) -> dict[str, Any]:
 
 @contextmanager
 def refusals(verb: str, name: str) -> Iterator[None]:
-    """Turn what the API server refuses into a sentence with what to do; `verb` is RBAC's."""
+    """Turn errors of the API server into a Refusal that says what to do.
+
+    verb: the RBAC verb of the request.
+    """
     try:
         yield
     except NotFound as error:

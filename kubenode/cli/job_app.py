@@ -1,5 +1,6 @@
-"""What can be typed after `kubenode job`, and `kubenode approve` and `deny`. As in kubenode.cli.app
-nothing heavy is imported.
+"""Commands of `kubenode job`, and `kubenode approve` and `kubenode deny`.
+
+As in kubenode.cli.app, nothing heavy is imported here.
 """
 
 from enum import StrEnum

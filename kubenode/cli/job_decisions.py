@@ -1,7 +1,8 @@
-"""`kubenode approve|deny` and `kubenode job next|retry|close|cancel`: a person's word to a job.
+"""`kubenode approve|deny` and `kubenode job next|retry|close|cancel`: a person's decision on a job.
 
-Who said it is set by admission; where there is no webhook it is what the API server says of the
-caller. A word is written only if nobody else has said one since we looked.
+Admission sets the author of a decision; without the webhook it is the user name that the API server
+reports for the caller. A decision is written only if nobody else has decided since the job was
+read.
 """
 
 from typing import Any
@@ -45,7 +46,10 @@ async def say(
     note: str,
     rung: str = "",
 ) -> Exit:
-    """`rung` is its name or its number, "" for none. Raises Refusal."""
+    """Write a decision and print the outcome. Raises Refusal.
+
+    rung: the name or number of a rung, "" for none.
+    """
     if len(note) > LONGEST_NOTE:
         raise Refusal(f"--note: longer than {LONGEST_NOTE} characters: cut it", Exit.USAGE)
     async with connected(kubeconfig, context) as kube:
@@ -61,7 +65,7 @@ async def say(
 async def _say(
     kube: Kube, name: str, decision: Decision, note: str, rung: str, by: str
 ) -> dict[str, Any]:
-    """The job as it is stored then."""
+    """Add the decision to the job, and return the stored job."""
     known_count: int | None = None
     for _ in range(TRIES):
         job = await read_job(kube, name)
@@ -85,7 +89,7 @@ async def _say(
         except Refusal as refusal:
             if not isinstance(refusal.__cause__, Conflict):
                 raise
-            # Its controller writes often: what counts is looked at again.
+            # The controller of the job writes often: read the job and check again.
     raise Refusal(f"job {name} is being written all the time: try again")
 
 
@@ -109,7 +113,7 @@ def _require(job: dict[str, Any], decision: Decision, rung: int | None) -> None:
 
 
 def rung_number(job: dict[str, Any], text: str) -> int:
-    """Raises Refusal."""
+    """Return the number of a rung by its name or number. Raises Refusal."""
     names = [str(rung.get("name", "")) for rung in job["spec"]["ladder"]]
     if text in names:
         return names.index(text)
@@ -120,7 +124,7 @@ def rung_number(job: dict[str, Any], text: str) -> int:
 
 
 async def cancel(kubeconfig: str | None, context: str | None, name: str) -> Exit:
-    """Raises Refusal."""
+    """Cancel a job and print the outcome. Raises Refusal."""
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         job = await read_job(kube, name)
@@ -134,7 +138,7 @@ async def cancel(kubeconfig: str | None, context: str | None, name: str) -> Exit
         try:
             await _cancel(kube, name, {"annotations": {CANCELLED_BY: by[:256]}})
         except Unsigned:
-            # To stop must always be possible, if need be without a name.
+            # Cancelling must always be possible, if need be without the author's name.
             await _cancel(kube, name, {})
             noted = False
     waits = "; what was asked of the host is awaited first" if phase is JobPhase.RUNNING else ""

@@ -32,7 +32,7 @@ COLUMNS = {
 }
 WIDE = {"MESSAGE": "message", "WHY": "why"}
 FIRST = (JobPhase.NEEDS_HUMAN, JobPhase.AWAITING_APPROVAL)
-"""A person is waited for: at the top of the list."""
+"""Phases in which a job waits for a person: first in the list."""
 
 
 async def list_jobs(
@@ -65,7 +65,10 @@ async def list_jobs(
 
 
 async def _records(kube: Kube, node: str) -> list[NodeRecord]:
-    """Of one node, or of all for ""; none where an earlier version has made no such kind."""
+    """Return the record of `node`, or of all nodes for "".
+
+    Returns [] if there is none, or if an earlier version installed no such kind.
+    """
     try:
         if node:
             items = [await kube.get(paths.custom(RECORDS, node))]
@@ -77,7 +80,10 @@ async def _records(kube: Kube, node: str) -> list[NodeRecord]:
 
 
 def dry_runs(records: Sequence[NodeRecord], now: datetime) -> list[dict[str, Any]]:
-    """A row for each rule in DryRun and node, the newest first: no job was made. Pure."""
+    """Return a row for each node and rule in mode DryRun, the newest first.
+
+    Dry runs have no job. Pure.
+    """
     recent_runs = [
         (record, run) for record in records for run in record.spec.dry_runs if run.recent
     ]
@@ -110,7 +116,7 @@ def _phase(text: str) -> JobPhase:
 
 
 def _order(job: RemedyOperationJob) -> tuple[int, float, str]:
-    """Those that wait for a person first, then open ones, then closed ones; the newest first."""
+    """Sort key: jobs that wait for a person, other open jobs, closed jobs; newest first."""
     phase, created = job.status.phase, job.metadata.creation_timestamp
     rank = 0 if phase in FIRST else 2 if phase.closed else 1
     return rank, -created.timestamp() if created is not None else 0.0, job.metadata.name
@@ -135,7 +141,7 @@ def _row(job: RemedyOperationJob, now: datetime) -> dict[str, Any]:
 
 
 async def show_job(kubeconfig: str | None, context: str | None, name: str, output: Listing) -> Exit:
-    """The object as it is, as YAML or JSON."""
+    """Print the object as stored, as YAML or JSON."""
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         job = await read_job(kube, name)

@@ -1,4 +1,4 @@
-"""What a job's hold means, what would have to change, and what a person can do now. Pure."""
+"""Explains a hold: its meaning, what would have to change, and what a person can do. Pure."""
 
 from collections.abc import Sequence
 
@@ -31,12 +31,12 @@ _UNTIL = {
 
 
 def means(reason: str) -> str:
-    """The reason in words, "" for one that we do not know."""
+    """Return the meaning of a reason, "" for an unknown one."""
     return HOLDS.get(reason, "")
 
 
 def holds_until(reason: str, scope: str, node: str) -> str:
-    """What would have to change."""
+    """Return what would have to change so that the hold ends."""
     if reason in {str(each) for each in HoldReason}:
         return _UNTIL.get(HoldReason(reason), "it is tried again by itself").format(node=node)
     if reason in {str(each) for each in Reason}:
@@ -45,7 +45,13 @@ def holds_until(reason: str, scope: str, node: str) -> str:
 
 
 def may_do(job: RemedyOperationJob, accepted: Sequence[Decision]) -> list[tuple[str, str]]:
-    """(command, what it does), the mildest first; [] for a job that is over."""
+    """List (command, effect) for a person, the mildest first.
+
+    For a closed job the commands look for the cause or start another job; after a success there are
+    none.
+
+    accepted: decisions that the job accepts now.
+    """
     name, phase = job.metadata.name, job.status.phase
     if phase.closed:
         return _afterwards(job)

@@ -1,4 +1,4 @@
-"""What happened to a job, in order: from the object, its Events and the audit log. Pure."""
+"""The timeline of a job, from the object, its Events and the audit log. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,23 +12,28 @@ from kubenode.cli.lengths import length
 
 CLOSING = "Closing"
 QUIET = frozenset({"AddFinalizer", "RemoveFinalizer", "NoteRequest", "RenewPermit", "AskPermit"})
-"""Acts of the audit log that tell a person nothing."""
+"""Acts in the audit log that are of no interest to a person."""
 COVERED_PREFIXES = ("Step ", "Phase", "Close")
 AFTER_STEPS = (6, 0)
 AT_ONCE = timedelta(seconds=1)
-"""A step that asks so soon after it begins is told by what it asks."""
+"""If a step sends its request within this time, the timeline shows only the request."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobMoment:
-    """what  a sentence; `why` beside it; `source` of it: object, event or audit"""
+    """An entry of the timeline.
+
+    what: a sentence.
+    why: the reason, shown beside it; "" for none.
+    source: object, event or audit.
+    """
 
     at: datetime
     what: str
     why: str = ""
     source: str = "object"
     order: tuple[int, int] = field(default=(0, 0), compare=False)
-    """Among moments of one instant: kind, then place."""
+    """Order among entries of the same instant: kind, then position."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -41,7 +46,7 @@ class JobMoment:
 
 @dataclass(frozen=True, slots=True)
 class JobEventSummary:
-    """One Kubernetes Event of the job: first and last time that it was so."""
+    """A Kubernetes Event of the job, with its first and last occurrence."""
 
     reason: str
     message: str
@@ -52,7 +57,10 @@ class JobEventSummary:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """audit  lines of the job, None: no audit log was given"""
+    """Sources about a job beside the object itself.
+
+    audit: audit lines of the job; None if no audit log was given.
+    """
 
     events: Sequence[JobEventSummary] = ()
     audit: Sequence[Mapping[str, Any]] | None = None
@@ -63,7 +71,9 @@ class Beside:
         return ("object", *(name for name, there in more if there))
 
     def find_hold_start(self, reason: str) -> datetime | None:
-        """Since when the hold of now lasts; None: nobody has noted it."""
+        """Return the start of the current hold, from the audit log or Events; None if neither has
+        it.
+        """
         lines = [line for line in self.audit or () if line.get("what") in ("Hold", "Phase")]
         if lines and (lines[-1].get("what"), lines[-1].get("after")) == ("Hold", reason):
             return _read(lines[-1].get("at"))
@@ -155,7 +165,7 @@ def _describe_request(record: StepStatus) -> str:
 
 
 def _answer(job: RemedyOperationJob, record: StepStatus) -> JobMoment | None:
-    """What the agent says of the request, if it is a word of its own."""
+    """Return the agent's final answer to the step's request, None if there is none."""
     agent = job.status.agent
     answer = agent.requests.get(record.request_id) if agent is not None else None
     if answer is None or answer.finished_at is None:
@@ -187,7 +197,9 @@ def _ending(job: RemedyOperationJob) -> Iterator[JobMoment]:
 
 
 def _describe_hold(event: JobEventSummary) -> str:
-    """Without the node, which stands before it in the Event."""
+    """Return the message of the hold without the name of the node, which begins the Event's
+    message.
+    """
     return f"held: {event.message.partition(': ')[2] or event.message}"
 
 
@@ -206,9 +218,9 @@ def _audited(lines: Sequence[Mapping[str, Any]]) -> Iterator[JobMoment]:
         by, why = line.get("by", ""), str(line.get("why", ""))
         after = f" {line['after']}" if line.get("after") else ""
         if by == "webhook":
-            continue  # of an earlier version: a review that anybody may have posted
+            continue  # of an earlier version: a review that anybody may have sent
         if by == "remedy" and not str(who).startswith("kubenode-"):
-            continue  # alike
+            continue  # as above
         if what == "Hold":
             text = f"held:{after}"
         elif by == "defender":

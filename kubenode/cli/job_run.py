@@ -1,7 +1,7 @@
-"""`kubenode job run NODE --remedier R`: a job that a person starts, made as the remedier makes one.
+"""`kubenode job run NODE --remedier R`: starts a job by hand, built as the remedier builds one.
 
-It names no rule in its spec, so their word stands in for the evidence: it acts although the fault
-is not seen, or no longer. The guards, Kube Defender, the ladder and the proof hold as for any job.
+The spec of the job names no rule, so the person stands in for the evidence: the job acts even if
+the fault is not observed. Guards, Kube Defender, the ladder and verification apply as to any job.
 """
 
 from collections.abc import Sequence
@@ -39,7 +39,12 @@ SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """rung  name or number, "" for the first; mode None: the rule's own; yes: whatever is seen"""
+    """The arguments of the command.
+
+    rung: name or number; "" for the first.
+    mode: None for the mode of the rule.
+    yes: act even if the fault of the rule is not observed.
+    """
 
     node: str
     remedier: str
@@ -74,7 +79,10 @@ async def start(kubeconfig: str | None, context: str | None, request: JobRequest
 
 
 def chosen(live: Live, request: JobRequest) -> NodeRemedier:
-    """The rule, which may act on this node. Raises Refusal."""
+    """Return the requested rule.
+
+    Raises Refusal if it is unknown, has no ladder or is not Active.
+    """
     rule = live.rule(request.remedier)
     if rule is None:
         names = [rule.metadata.name for rule in live.rules if rule.spec.ladder][:SHOWN]
@@ -91,7 +99,7 @@ def chosen(live: Live, request: JobRequest) -> NodeRemedier:
 
 
 def rung_number(rule: NodeRemedier, text: str) -> int:
-    """Raises Refusal."""
+    """Return the number of a rung by its name or number; 0 for "". Raises Refusal."""
     names = [rung.name for rung in rule.spec.ladder or ()]
     if not text:
         return 0
@@ -111,7 +119,10 @@ def require_able(rule: NodeRemedier, mode: Mode) -> None:
 
 
 def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> None:
-    """A node has one job that acts at a time."""
+    """Raise Refusal if the node has an open job, since a node has one acting job at a time.
+
+    A job in mode DryRun neither blocks another one nor is blocked.
+    """
     for job in jobs:
         shadow = job.spec.mode in (Mode.DRY_RUN, Mode.OFF)
         if not job.status.phase.closed and not shadow and mode is not Mode.DRY_RUN:
@@ -125,7 +136,10 @@ def require_alone(jobs: Sequence[RemedyOperationJob], node: str, mode: Mode) -> 
 def warned(
     explanation: RuleExplanation, rule: NodeRemedier, rung: int, mode: Mode, request: JobRequest
 ) -> list[str]:
-    """What the person should know before. Raises Refusal for what needs --yes."""
+    """Return warnings to show before the job starts.
+
+    Raises Refusal if the rule does not select the node, or if the job needs --yes.
+    """
     name, node = rule.metadata.name, request.node
     if not explanation.selected:
         raise Refusal(f"rule {name} does not select node {node}: its labels do not fit spec.nodes")
@@ -166,7 +180,7 @@ def made(
     by: str,
     now: datetime,
 ) -> dict[str, Any]:
-    """The body of the create request: as the remedier's, but that no rule is named."""
+    """Build the body of the create request: the remedier's, without the name of the rule."""
     past = past_of(live.record, live.jobs)
     uid, name = node.metadata.uid, rule.metadata.name
     if mode is Mode.DRY_RUN:

@@ -1,7 +1,7 @@
-"""The story of one job, for people and programs: what `kubenode explain job` tells. Pure.
+"""The story of one job that `kubenode explain job` prints, as text and as JSON. Pure.
 
-Everything is in the job object itself. Kubernetes Events and audit lines add what it forgets: the
-holds of the past, words that were refused, acts that failed.
+The job object has most facts. Kubernetes Events and audit lines add what it does not keep: earlier
+holds, refused decisions and failed acts.
 """
 
 import re
@@ -24,7 +24,12 @@ _MOVED = re.compile(r"moved\d*")
 
 @dataclass(frozen=True, slots=True)
 class HoldSummary:
-    """means  the reason in words; `changes` what would have to change"""
+    """The current hold of a job.
+
+    means: the meaning of the reason.
+    changes: what would have to change so that the hold ends.
+    since: None if unknown.
+    """
 
     reason: str
     scope: str
@@ -47,7 +52,14 @@ class RungSummary:
 
 @dataclass(frozen=True, slots=True)
 class JobStory:
-    """facts  of the head: (name, value); told: (truth, what was read, by whom and when)"""
+    """Everything that the command prints.
+
+    facts: (name, value) pairs of the head.
+    explanation: why the rule matched, as text.
+    evidence: (truth, what was read, source and time) when the job was made.
+    others: (rule, reason) of rules that matched too and made no job.
+    sources: object, events, audit: where the facts come from.
+    """
 
     job: str
     node: str
@@ -62,7 +74,7 @@ class JobStory:
     hold: HoldSummary | None
     proof: tuple[str, ...]
     can: tuple[tuple[str, str], ...]
-    """(command, what it does)."""
+    """(command, effect) for a person."""
     sources: tuple[str, ...] = field(default=("object",))
 
     def to_json(self) -> dict[str, Any]:
@@ -104,9 +116,11 @@ class JobStory:
 def story(
     job: RemedyOperationJob, raw: dict[str, Any], beside: Beside, node: Node | None, now: datetime
 ) -> JobStory:
-    """raw     the same job as the API server has it
-    beside  Events and audit lines of the job
-    node    as it is now; None: it is gone, or could not be read
+    """Build the story.
+
+    raw: the same job as the API server returned it.
+    beside: Events and audit lines of the job.
+    node: the current Node; None if it is gone or could not be read.
     """
     evidence = tuple((_truth(f.value), f.atom, _from(f)) for f in job.spec.trigger.facts)
     return JobStory(
@@ -197,7 +211,10 @@ def _permit(job: RemedyOperationJob) -> str:
 
 
 def _ours(owned: Owned) -> list[str]:
-    """What stands on the cluster because of this job, in words; fields to come by their names."""
+    """Describe the marks and changes in the cluster that belong to the job.
+
+    Unknown ones by field name.
+    """
     descriptions = {
         "cordon": "the cordon",
         "scale_down_disabled": "the marks that keep autoscalers away",
@@ -293,6 +310,6 @@ def _proof(job: RemedyOperationJob, now: datetime) -> list[str]:
 
 
 def moved_pods(record: StepStatus) -> int:
-    """How many pods a migrate step has moved, as its output notes them."""
+    """Count the pods that a migrate step has moved, from the notes in its output."""
     chunks = (text for key, text in record.output.items() if _MOVED.fullmatch(key))
     return sum(1 for text in chunks for note in text.split(";") if note)

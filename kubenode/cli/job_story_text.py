@@ -1,4 +1,4 @@
-"""A job's story as text of a hundred columns."""
+"""Renders the story of a job as text of 100 columns."""
 
 import textwrap
 from collections.abc import Iterator
@@ -35,7 +35,10 @@ def text(story: JobStory) -> list[str]:
 
 
 def _wrapped(first: str, text: str, rest: str | None = None) -> list[str]:
-    """`text` after `first`; its further lines after as many spaces, or after `rest`."""
+    """Wrap `text` after the prefix `first`.
+
+    rest: the prefix of further lines; None for as many spaces as `first` has characters.
+    """
     rest = " " * len(first) if rest is None else rest
     return textwrap.wrap(
         " ".join(text.split()), WIDTH, initial_indent=first, subsequent_indent=rest,

@@ -1,10 +1,13 @@
-"""Lengths of time as people say them."""
+"""Durations as short text."""
 
 from datetime import timedelta
 
 
 def length(value: timedelta) -> str:
-    """In its two largest units: `1.5s`, `42s`, `3m10s`, `2h5m`, `3d4h`; never negative."""
+    """Return a duration in its two largest units: `1.5s`, `42s`, `3m10s`, `2h5m`, `3d4h`.
+
+    A negative duration is shown as `0s`.
+    """
     seconds = max(value.total_seconds(), 0.0)
     if seconds < 10 and not seconds.is_integer():
         return f"{seconds:.1f}s"

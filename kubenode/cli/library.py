@@ -1,4 +1,4 @@
-"""Rules in files: those that ship, `rules/library/<pack>/<rule>.yaml`, and those of people."""
+"""Loads rules from files: the library, `rules/library/<pack>/<rule>.yaml`, and files of users."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -17,12 +17,12 @@ FOLDER = Path(rules.__file__).parent / "library"
 
 
 def library() -> list[NodeRemedier]:
-    """Every rule of the library, in the order of packs and file names."""
+    """Return every rule of the library, in the order of packs and file names."""
     return [rule for pack in packs().values() for rule in pack]
 
 
 def packs() -> dict[str, list[NodeRemedier]]:
-    """The library by pack, which is the name of a folder; "" are rules outside any."""
+    """Return the library by pack, the name of a folder; "" has the rules outside of any pack."""
     by_pack: dict[str, list[NodeRemedier]] = {}
     for pack, rule in _shipped():
         by_pack.setdefault(pack, []).append(rule)
@@ -31,7 +31,10 @@ def packs() -> dict[str, list[NodeRemedier]]:
 
 @cache
 def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
-    """Each rule with its pack, in the order of packs and file names. Read once: it ships."""
+    """Return each rule with its pack, in the order of packs and file names.
+
+    The files are read once.
+    """
     entries = []
     with paused_collector():
         for path in files([FOLDER]):
@@ -42,9 +45,9 @@ def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
 
 
 def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:
-    """The rules of these files and folders; of none, the library's. Other kinds are passed over.
+    """Return the rules of these files and folders; without any, the library. Skips other kinds.
 
-    Raises Refusal naming the place and the field of the first that cannot be read.
+    Raises Refusal with place and field of the first rule that cannot be read.
     """
     if not paths:
         return library()

@@ -1,7 +1,7 @@
-"""`kubenode rules lint`: what is wrong with rule files, before any cluster sees them.
+"""`kubenode rules lint`: checks rule files before they reach a cluster.
 
-The checks are those of admission (the models of the API), of the registry (compiling the rule) and
-of rules.lint, on the same lines of text; here each begins with the place in the file.
+The checks and messages are those of admission (the API models), of the registry (which compiles
+the rule) and of rules.lint. Each finding begins with its place in the file.
 """
 
 import json
@@ -32,7 +32,7 @@ LINTED: Mapping[str, type[NodeRemedier] | type[DefenderPolicy]] = {
 
 @dataclass(slots=True)
 class LintReport:
-    """What was read: rules that are valid, with their places, and what is wrong with the rest."""
+    """The valid rules with their documents, by name, and the findings about all files."""
 
     findings: list[FileFinding] = field(default_factory=list)
     rules: dict[str, tuple[YamlDocument, NodeRemedier]] = field(default_factory=dict)
@@ -58,9 +58,9 @@ def lint(
 ) -> Exit:
     """Print every finding on standard output, and a count on standard error.
 
-    strict      advice counts as a finding too
-    known       rules that are loaded beside those of the files
-    conditions  condition types that the fleet has
+    strict: advice counts as a finding too.
+    known: rules that are loaded beside those of the files.
+    conditions: condition types that nodes of the fleet report.
     """
     try:
         paths = files(given)
@@ -74,7 +74,7 @@ def lint(
 
 
 async def beside(kubeconfig: str | None, context: str | None) -> FleetRules:
-    """The rules of a cluster, to be loaded beside those of the files."""
+    """Read the rules of a cluster, to be loaded beside those of the files."""
     async with connected(kubeconfig, context) as kube:
         return await fleet_rules(kube)
 
@@ -82,7 +82,7 @@ async def beside(kubeconfig: str | None, context: str | None) -> FleetRules:
 def judged(
     paths: Sequence[Path], known: Sequence[NodeRemedier] = (), conditions: Sequence[str] = ()
 ) -> LintReport:
-    """Everything that is to be said of these files."""
+    """Check the files and return the sorted findings."""
     report = LintReport()
     for path in paths:
         _file(path, report)
@@ -107,7 +107,7 @@ def _file(path: Path, report: LintReport) -> None:
 
 
 def _unreadable(path: Path, text: str) -> FileFinding:
-    """Its text begins with the place: `file: what` or `file:line:col: what`."""
+    """Build a finding from a message `file: what` or `file:line:col: what`."""
     rest = text.removeprefix(f"{path}:")
     line, _, more = rest.partition(":")
     column, _, what = more.partition(":")
@@ -166,7 +166,11 @@ def _name(data: Mapping[str, Any]) -> str:
 
 
 def _compile(report: LintReport, known: Sequence[NodeRemedier]) -> None:
-    """Findings of the compiler, over all rules together: derived facts may form a cycle."""
+    """Add the findings of the compiler over all rules together, since inferred facts may form a
+    cycle.
+
+    Rules that do not compile are removed from the report's rules.
+    """
     from rules.program import RuleVersion, compile_program
 
     own = [RuleVersion(name, rule) for name, (_, rule) in report.rules.items()]
@@ -178,7 +182,7 @@ def _compile(report: LintReport, known: Sequence[NodeRemedier]) -> None:
 
 
 def _lint(report: LintReport, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
-    """Of the rules that compile."""
+    """Lint the rules that compile."""
     from remedy.job.model import ACTING, unsupported
     from rules.lint import lint as lint_rules
 
@@ -195,7 +199,7 @@ def _lint(report: LintReport, known: Sequence[NodeRemedier], conditions: Sequenc
 
 
 def parts(path: str) -> Field:
-    """`spec.when.all[2].fact` as the keys that lead there."""
+    """Return the keys of a path such as `spec.when.all[2].fact`."""
     keys = path.replace("[", ".").replace("]", "").split(".")
     return tuple(int(key) if key.isdigit() else key for key in keys if key)
 
@@ -215,7 +219,7 @@ def _print(report: LintReport, output: Findings) -> None:
 
 
 def lines(findings: Sequence[FileFinding]) -> Iterator[str]:
-    """`file:line:col: error: field: what, what to do [code]`, as compilers write."""
+    """Render findings as compilers do: `file:line:col: error: field: what, what to do [code]`."""
     for finding in findings:
         field = f"{finding.field}: " if finding.field else ""
         place = f"{finding.file}:{finding.line}:{finding.column}"
@@ -244,7 +248,7 @@ def _as_json(report: LintReport) -> dict[str, Any]:
 
 
 def _fine(report: LintReport) -> int:
-    """Valid rules without an error."""
+    """Count the valid rules without an error."""
     bad = {finding.rule for finding in report.findings if finding.severity is LintSeverity.ERROR}
     taken = {finding.rule for finding in report.findings if finding.code == "taken-name"}
     return sum(name not in bad - taken for name in report.rules)

@@ -1,7 +1,7 @@
-"""What a cluster says of one node, read once with the code that decides in production.
+"""Reads the state of one node from a cluster once, with the production code.
 
-What only a running operator knows (since when it has seen a condition, which Events it counted
-before now) is read from what the cluster says of itself.
+Some inputs exist only in a running operator: when it first observed a condition, and which Events
+it has counted. They are read from what the cluster has stored instead.
 """
 
 import asyncio
@@ -42,14 +42,17 @@ LIST_SECONDS = 60.0
 NODES_OF = "node"
 BATCH = 256
 ROUNDS = 4
-"""A fact of a group may rest on another: so deep they are followed."""
+"""Rounds of evaluation. A group fact may depend on another one; deeper chains are not followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """`program` has the rules that are not Off and compile, `rules` all, by priority and name;
-    `record` is what is remembered of the node, `booted_at` when it last booted, as far as the
-    cluster tells.
+    """What a cluster has about one node.
+
+    rules: all rules, by descending priority and then by name.
+    program: the rules that compile and whose mode is not Off.
+    record: what KubeNode remembers of the node.
+    booted_at: the last boot of the node; None if the cluster has no sign of it.
     """
 
     facts: FactSet
@@ -67,11 +70,13 @@ class Live:
 async def read_node(
     kube: Kube, name: str, clock: Clock, instead: Sequence[NodeRemedier] = ()
 ) -> Live:
-    """All nodes are listed once: rules may ask for ratios of the zone or the cluster.
+    """Read the cluster and return the state of the node.
 
-    instead  rules that count as loaded, in place of the cluster's of the same names
+    All nodes are listed: rules may need ratios.
 
-    Raises Refusal for a node that is not there.
+    instead: rules that count as loaded; they replace the cluster's rules of the same names.
+
+    Raises Refusal if the node does not exist.
     """
     reader = _LiveReader(kube, name, clock)
     rules = await reader.list_rules(instead)
@@ -91,7 +96,7 @@ async def read_node(
 
 
 class _LiveReader:
-    """The caches, filled once, and the store of facts that they feed."""
+    """The caches, filled once, and the fact store that they feed."""
 
     def __init__(self, kube: Kube, name: str, clock: Clock) -> None:
         self._kube, self._name, self._clock = kube, name, clock
@@ -116,7 +121,7 @@ class _LiveReader:
         )
 
     def ready(self) -> bool:
-        """As EventMemories: the record is read before rules are asked."""
+        """Implement EventMemories: the record is read before rules are evaluated."""
         return True
 
     def past_events(self) -> Mapping[str, EventMemory]:
@@ -127,11 +132,11 @@ class _LiveReader:
         return self._nodes.get(self._name)
 
     def record(self, node: str) -> NodeRecordSpec:
-        """What is remembered of the node that was asked for; nothing of others."""
+        """Return the record of the requested node; an empty one for any other node."""
         return self._records.get(node, NodeRecordSpec())
 
     async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, RuleVersion]:
-        """By id those that are not Off."""
+        """Return the rules that are not Off, by ID."""
         await once(self._rules)
         known = {rule.metadata.name: rule for rule in self._rules.cache.values()}
         known |= {rule.metadata.name: rule for rule in instead}
@@ -141,10 +146,13 @@ class _LiveReader:
         return {id_: RuleVersion(id_, rule) for id_, rule in ids}
 
     async def list_the_rest(self, *, everywhere: bool) -> None:
-        """`everywhere` lists the Events of all nodes: others are counted."""
+        """Fill the other caches.
+
+        everywhere: list the Events of all nodes, for rules that count nodes.
+        """
         store = self.store
         self._nodes.add_handler(lambda key, old, new: _done(store.node_changed(key, old, new)))
-        with suppress(NotFound, Forbidden):  # of an earlier version, or of nothing done yet
+        with suppress(NotFound, Forbidden):  # unknown kind, or no record yet
             path = f"{_path(NodeRecord)}/{self._name}"
             stored = await self._kube.get(path, decode=NodeRecord.from_server)
             self._records[self._name] = stored.spec
@@ -152,17 +160,17 @@ class _LiveReader:
         of_nodes = ABOUT_NODES
         of_nodes += "" if everywhere else f",involvedObject.name={self._name}"
         events = NodeEventSources(self._kube, self._clock, about_nodes=of_nodes)
-        # An Event of a node that is not known yet is passed over: only now.
+        # The store drops Events of unknown nodes: add the handler after the nodes are listed.
         events.add_handler(lambda _, old, new: _done(store.event_changed(old, new)))
         self._host_events.add_handler(lambda _, old, new: _done(store.host_event_changed(old, new)))
         self._probes.add_handler(lambda _, old, new: _done(store.probe_changed(old, new)))
         await once(*events.informers, self._host_events, self._probes)
-        with suppress(Forbidden):  # a person who may not list pods sees all other evidence
+        with suppress(Forbidden):  # a caller who may not list pods gets all other evidence
             await events.attach.reconcile_all()
         await self._lease.read(self._kube)
 
     def learn(self, rules: Mapping[str, RuleVersion]) -> None:
-        """Ask the rules about every node: only so it is known how many have the same fault."""
+        """Evaluate the rules for every node, to know how many nodes have the same fault."""
         self.store.rules_loaded({id_: rule.remedier for id_, rule in rules.items()})
         diagnoser = Diagnoser()
         diagnoser.load(list(rules.values()))
@@ -180,9 +188,10 @@ class _LiveReader:
 
 
 class NodeLeaseAge:
-    """Implements remedy.remedier.leases.Ages for one node, as old as its Lease says.
+    """Implements remedy.remedier.leases.Ages for one node, from the renew time of its Lease.
 
-    The operator counts by its own clock, this by the host's: only to explain.
+    The operator measures the age with its own clock. This one trusts the host's clock, which is
+    enough for an explanation.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -190,7 +199,10 @@ class NodeLeaseAge:
         self._renewed: datetime | None = None
 
     async def read(self, kube: Kube) -> None:
-        """A Lease that is not there, or not to be read by this person, is unknown."""
+        """Read the Lease.
+
+        If it does not exist or the caller may not read it, the age stays unknown.
+        """
         with suppress(NotFound, Forbidden):
             lease = await kube.get(paths.lease(NODE_LEASES, self._name), structs(Lease))
             self._renewed = lease.spec.renew_time
@@ -204,7 +216,7 @@ class NodeLeaseAge:
         return None
 
     def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
-        """Nobody is woken here."""
+        """Do nothing: no reconcile is requested here."""
 
 
 def _path(kind: type[Resource]) -> str:
@@ -212,11 +224,11 @@ def _path(kind: type[Resource]) -> str:
 
 
 def _done(_: object) -> None:
-    """Handlers answer nothing: nobody is woken here."""
+    """Do nothing with the result of a handler: no reconcile is requested here."""
 
 
 async def once(*informers: Informer[Any]) -> None:
-    """Let each list once. Raises Refusal if one does not in time."""
+    """Run the informers until each has listed once. Raises Refusal on a timeout."""
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(informer.run()) for informer in informers]
         try:

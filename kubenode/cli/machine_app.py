@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode machine`. As in kubenode.cli.app nothing heavy is imported."""
+"""Commands of `kubenode machine`. As in kubenode.cli.app, nothing heavy is imported here."""
 
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""`kubenode machine export`: a host is let go, and left as it was found.
+"""`kubenode machine export`: removes a host from KubeNode and leaves it as it was before.
 
-The Machine goes first, while the agent is there to take off what its deletion asks for; then the
-agent. Run again it goes on where it was.
+The Machine is deleted first, while the agent can still undo what its deletion requires; then the
+agent is removed. An interrupted export continues when it is run again.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,10 @@ POLL_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Exporter:
-    """seconds    that the Machine's deletion may take: a drain, components that are taken off
-    uninstall  components too, whatever the Machine says
+    """Exports one host.
+
+    seconds: timeout for the Machine's deletion, which may drain the node and remove components.
+    uninstall: remove components even if the Machine keeps them.
     """
 
     kube: Kube
@@ -44,7 +46,7 @@ class Exporter:
     uninstall: bool = False
 
     async def run(self, row: ImportRow) -> Exit:
-        """FINDING if something of ours stays. Raises Refusal."""
+        """Export the host. Return FINDING if something of ours remains. Raises Refusal."""
         name = row.machine_name
         async with self.reach(row) as remote:
             host = ImportHost(remote, row.host, self.kube.clock)
@@ -57,7 +59,10 @@ class Exporter:
         return self._report(name, leftovers, [*marks, *await self._lease(name)])
 
     async def _give_up(self, machine: Machine) -> str:
-        """Delete the Machine and wait until it is gone. The name of its Node, "" for none."""
+        """Delete the Machine and wait until it is gone.
+
+        Return the name of its Node, "" for none.
+        """
         name = machine.metadata.name
         path = custom(PLURAL, name)
         if machine.spec.origin is not MachineOrigin.IMPORT:
@@ -76,7 +81,7 @@ class Exporter:
         return machine.node_name if machine.spec.node == "Expected" else ""
 
     async def _wait_gone(self, path: str, machine: Machine) -> None:
-        """Raises Refusal with what holds it."""
+        """Wait until the Machine is gone. Raises Refusal with what blocks the deletion."""
         clock, last_message = self.kube.clock, ""
         end = clock.monotonic() + self.seconds
         while True:
@@ -100,7 +105,7 @@ class Exporter:
             await clock.sleep(POLL_SECONDS)
 
     async def _marks(self, node: str) -> list[str]:
-        """Annotations, taints and labels of ours that the Node still has."""
+        """List annotations, taints and labels of ours that the Node still has."""
         if not node:
             return []
         try:
@@ -115,7 +120,10 @@ class Exporter:
         return [f"Node {node}: {key}" for key in keys if key.startswith("kubenode.io/")]
 
     async def _lease(self, name: str) -> list[str]:
-        """Delete the agent's Lease, which nobody renews any more: what of it stays."""
+        """Delete the agent's Lease, which is no longer renewed.
+
+        Return why it remains, [] if it is gone.
+        """
         try:
             await self.kube.delete(paths.lease(LEASES, name))
         except NotFound:
@@ -141,7 +149,7 @@ class Exporter:
 
 
 async def machine_of(kube: Kube, name: str) -> Machine | None:
-    """None: it is gone."""
+    """Return the Machine, None if it does not exist."""
     try:
         return await kube.get(custom(PLURAL, name), Machine.from_server)
     except NotFound:
@@ -149,7 +157,10 @@ async def machine_of(kube: Kube, name: str) -> Machine | None:
 
 
 def _is_its_host(row: ImportRow, machine: Machine | None, facts: HostFacts) -> None:
-    """Raises Refusal: another host is not cleaned, and a Machine not deleted, by a slip."""
+    """Raise Refusal unless the host belongs to the Machine.
+
+    The check prevents a typing error from cleaning another host or deleting another Machine.
+    """
     name = row.machine_name
     if not facts.root:
         how = "log in as root, or let this user `sudo` without a password"
@@ -165,7 +176,10 @@ def _is_its_host(row: ImportRow, machine: Machine | None, facts: HostFacts) -> N
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """ssh  USER@HOST:PORT; "" is the Machine's first address"""
+    """Where and how to reach the host.
+
+    ssh: USER@HOST:PORT; "" for the Machine's first address.
+    """
 
     ssh: str = ""
     identity: str = ""
@@ -190,7 +204,7 @@ async def export_command(
 
 
 async def _row(kube: Kube, name: str, address: SshAddress) -> ImportRow:
-    """Raises Refusal."""
+    """Return the row that names the host to export. Raises Refusal if no host is known."""
     host = ImportRow(host=name, ssh=address.ssh).ssh_target[1] if address.ssh else ""
     if not host or host == name:
         machine = await machine_of(kube, name)

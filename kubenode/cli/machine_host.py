@@ -1,4 +1,4 @@
-"""What is done on a host that is let in or let go: looked at, given the agent, cleaned up."""
+"""Acts on a host that is imported or exported: probe it, install the agent, clean up."""
 
 import shlex
 from dataclasses import dataclass
@@ -13,11 +13,15 @@ from machine.hostimport.preflight import ClockOffset as Offset
 from machine.hostimport.probe import HostFacts, parse, probe_script
 
 FOLDER = "/var/lib/kubenode-import"
-"""Of root alone, and gone at the end; what a broken connection left is written over."""
+"""Work folder on the host.
+
+Only root may read it; it is removed at the end. What an interrupted connection left there is
+overwritten.
+"""
 SCRIPT = f"{FOLDER}/join.sh"
 DEB = f"{FOLDER}/{PACKAGE}.deb"
 INSTALL_SECONDS = 900.0
-"""apt-get may wait 300 s for another one, and then has to fetch what the package needs."""
+"""apt-get may wait 300 s for the package lock, and then fetches the package's dependencies."""
 READS = ("python3", "-c", program())
 OURS = (
     "/etc/kubenode",
@@ -29,13 +33,17 @@ OURS = (
     f"/usr/lib/systemd/system/{SERVICE}",
     f"/etc/systemd/system/{SERVICE}.d",
 )
-"""Paths that only the agent and its import make."""
+"""Paths that only the agent and its import create."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostLeftovers:
-    """What stays on a host that was let go: paths of ours, packages that came with the agent and
-    that others need by now, components and what of them could not be made as it was."""
+    """What remains on an exported host.
+
+    paths: paths of ours.
+    packages: packages that came with the agent and that other packages need by now.
+    components: components, and what could not be restored of each.
+    """
 
     paths: tuple[str, ...]
     packages: tuple[str, ...]
@@ -47,7 +55,7 @@ class ImportHost:
         self._remote, self._name, self._clock = remote, name, clock
 
     async def probe(self, server: str = "", ca: str = "") -> tuple[HostFacts, Offset]:
-        """Changes nothing. Raises Refusal."""
+        """Read facts and the clock offset of the host; changes nothing. Raises Refusal."""
         offset = await self._offset()
         shell = (
             'if [ "$(id -u)" = 0 ] || ! sudo -n true </dev/null 2>/dev/null;'
@@ -69,7 +77,13 @@ class ImportHost:
         return Offset(there - before.timestamp() - half, half)
 
     async def join(self, script: str, token: str, package: AgentPackage | None) -> str:
-        """Put the agent there; again is harmless. What it says. Raises Refusal."""
+        """Install and start the agent; repeating it is harmless. Return the script's output.
+
+        token: the bootstrap token.
+        package: the agent's package to send along; None if the host downloads it.
+
+        Raises Refusal.
+        """
         await self._root(f"umask 077; mkdir -p {FOLDER}")
         command = ["sh", SCRIPT]
         if package is not None:
@@ -81,15 +95,15 @@ class ImportHost:
         return ran.out.strip()
 
     async def forget_token(self) -> None:
-        """It is of no more use once the agent has its certificate."""
+        """Remove the token file: the token is useless once the agent has its certificate."""
         await self._root(f"rm -f {TOKEN_FILE}")
 
     async def leave(self) -> HostLeftovers:
-        """Take the agent off with all that is its own, and say what stays. Raises Refusal.
+        """Remove the agent with its files, and return what remains. Raises Refusal.
 
-        The caller has seen that the host is not another Machine's.
+        The caller must check that the host does not belong to another Machine.
         """
-        # Kept beside until the end: whoever goes on after a broken connection needs them too.
+        # Kept until the end: a run after a broken connection needs them too.
         note = (
             f"umask 077; mkdir -p {FOLDER}; cd {FOLDER}; if [ -d {STATE} ]; then"
             f" cat {BROUGHT} >brought 2>/dev/null || :; {shlex.join(READS)} >components || :; fi;"
@@ -101,7 +115,7 @@ class ImportHost:
             " DEBIAN_FRONTEND=noninteractive apt-get purge -y"
             " --allow-change-held-packages -o DPkg::Lock::Timeout=300"
             f" {PACKAGE} >/dev/null; fi; rm -rf {CACHE} /etc/kubenode;"
-            " [ -d /opt ] || install -d -m 0755 /opt"  # dpkg takes it along where it is empty
+            " [ -d /opt ] || install -d -m 0755 /opt"  # dpkg removes it if it is empty
         )
         await self._root(purge, seconds=INSTALL_SECONDS)
         stay = await self._take_along(brought)
@@ -111,7 +125,10 @@ class ImportHost:
         return HostLeftovers(tuple(paths), stay, parse_remains(records.out))
 
     async def _take_along(self, brought: list[str]) -> tuple[str, ...]:
-        """Purge what came with the agent and nothing else needs; the others' names."""
+        """Purge packages that came with the agent and that no other package needs.
+
+        Return the names of the others.
+        """
         if not brought:
             return ()
         simulated = await self._root("apt-get --simulate autoremove")
@@ -132,7 +149,7 @@ class ImportHost:
         await self._root(f"umask 077; cat > {path}", content, INSTALL_SECONDS)
 
     async def _root(self, command: str, stdin: bytes = b"", seconds: float = 60.0) -> SshResult:
-        """Raises Refusal with the last words of a command that fails."""
+        """Run a command as root. Raises Refusal with the last lines of its errors if it fails."""
         quoted = shlex.quote(command)
         shell = f'if [ "$(id -u)" = 0 ]; then exec sh -c {quoted}; fi; exec sudo -n sh -c {quoted}'
         ran = await self._remote.run(f"sh -c {shlex.quote(shell)}", stdin, seconds)

@@ -1,4 +1,4 @@
-"""`kubenode machine import`: one host or a file of them, over SSH, or as text for other ways."""
+"""`kubenode machine import`: imports hosts over SSH, or prints a script or cloud-init data."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,11 @@ SHA256_DIGITS = 64
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """What is the same for all hosts of one command; `seconds` is for each."""
+    """Options that hold for all hosts of one command.
+
+    seconds: timeout for each host.
+    at_once: hosts that are imported at the same time.
+    """
 
     package: Path | None
     download: Download
@@ -52,7 +56,9 @@ class How:
 def given_rows(
     host: str, file: Path | None, given: Mapping[str, Any], labels: Sequence[str]
 ) -> list[ImportRow]:
-    """Of HOST or of the file, not of both; flags that were given are defaults of the file's hosts.
+    """Return the rows of HOST or of the file, exactly one of which must be given.
+
+    given: flags; they are defaults for the hosts of a file.
 
     Raises Refusal.
     """
@@ -70,7 +76,10 @@ def given_rows(
 
 
 def download_of(url: str, sha256: str) -> Download:
-    """Raises Refusal for one without the other."""
+    """Return the download that the flags describe.
+
+    Raises Refusal if one flag is missing or malformed.
+    """
     if bool(url) is not bool(sha256):
         raise Refusal(
             "--agent-url and --agent-sha256 belong together: `sha256sum` of the package prints it",
@@ -88,7 +97,7 @@ def download_of(url: str, sha256: str) -> Download:
 async def import_command(
     rows: Sequence[ImportRow], how: How, kubeconfig: str | None, context: str | None
 ) -> Exit:
-    """FINDING unless every host is Running."""
+    """Import the hosts and print the report. Return FINDING unless every host is Running."""
     require_asyncssh()
     package = None if how.package is None else read_package(how.package)
     async with connected(kubeconfig, context) as kube:
@@ -102,7 +111,7 @@ async def import_command(
 
 
 async def _check_cluster(kube: Kube, namespace: str) -> None:
-    """Raises Refusal for what no host could be let in with."""
+    """Raise Refusal if the cluster cannot accept any host."""
     findings = await cluster_findings(kube, namespace)
     for finding in findings:
         say(f"{finding.level.lower()}: {finding}")
@@ -111,7 +120,7 @@ async def _check_cluster(kube: Kube, namespace: str) -> None:
 
 
 def _tell(line: str) -> None:
-    """As it happens; standard output is the report's."""
+    """Print a line of progress on standard error: standard output is for the report."""
     typer.echo(line, err=True)
 
 
@@ -130,8 +139,10 @@ def report(outcomes: Sequence[ImportOutcome], output: Plain) -> None:
 async def print_command(
     row: ImportRow, how: How, kubeconfig: str | None, context: str | None, *, cloud_init: bool
 ) -> Exit:
-    """Make the Machine, and print what lets its host in: the script, or with its token user data
-    for cloud-init."""
+    """Create the Machine and print what lets its host join.
+
+    cloud_init: print user data for cloud-init, which includes the token; else the script.
+    """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)

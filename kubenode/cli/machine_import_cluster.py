@@ -1,4 +1,4 @@
-"""An import at the cluster: are agents let in there at all, and the Machines that it makes."""
+"""The cluster's side of an import: checks that agents can join, and creates Machines."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from machine.hostimport.preflight import Level, PreflightFinding
 from machine.hostimport.signers import AGENT_SIGNER, operator_findings, signer_findings
 
 LEADER = "kubenode-machine"
-"""Lease of the operator's leader, in its namespace."""
+"""Lease of the Machine operator's leader, in the operator's namespace."""
 
 
 class RequestList(msgspec.Struct):
@@ -29,7 +29,11 @@ class RequestList(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """As hosts reach it."""
+    """The API server as hosts reach it.
+
+    server: an https:// URL.
+    ca: PEM of its certificate authority.
+    """
 
     server: str
     ca: str
@@ -38,13 +42,13 @@ class Cluster:
 async def cluster_of(
     kube: Kube, server: str, kubeconfig: str | None, context: str | None
 ) -> Cluster:
-    """Raises Refusal."""
+    """Return the API server's URL and authority. Raises Refusal."""
     url = await server_url(server, kubeconfig, context)
     return Cluster(url, await authority(kube))
 
 
 async def cluster_findings(kube: Kube, namespace: str) -> list[PreflightFinding]:
-    """Whether tokens are made and certificates signed, once for all hosts."""
+    """Check once for all hosts whether tokens are made and certificates are signed."""
     return [*await _signer(kube), *await _operator(kube, namespace)]
 
 
@@ -74,10 +78,10 @@ def _unknown(what: str, right: str) -> PreflightFinding:
 
 
 async def made(kube: Kube, row: ImportRow) -> tuple[Machine, bool]:
-    """The Machine of this host, and whether it was made now. Raises Refusal if that is another's.
+    """Return the Machine of this host and whether it was created now.
 
-    One that is there already stays as it is: an import goes on, it does not change. One that gave
-    up on its host waits for it anew.
+    An existing Machine is not changed, except that one that gave up on its host waits for it again.
+    Raises Refusal if the existing Machine belongs to another host.
     """
     name = row.machine_name
     addresses = await addresses_of(row)

@@ -1,4 +1,4 @@
-"""What the agent's Debian package says of itself, read without dpkg: people use other systems."""
+"""Reads metadata of the agent's Debian package without dpkg, which other systems lack."""
 
 import io
 import re
@@ -18,8 +18,11 @@ Minor = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class AgentPackage:
-    """`pythons`: the first minor version of python3 that it runs with and the first that it does
-    not; None if it does not say."""
+    """Metadata of the agent's package.
+
+    pythons: the first minor version of python3 that it supports, and the first that it does not;
+        None if the package does not say.
+    """
 
     path: Path
     version: str
@@ -32,7 +35,7 @@ class AgentPackage:
 
 
 def read_package(path: Path) -> AgentPackage:
-    """Raises Refusal for what is no such package."""
+    """Read a package. Raises Refusal if the file is no package of the agent."""
     try:
         fields = _control(path.read_bytes())
     except OSError as error:
@@ -54,7 +57,7 @@ def read_package(path: Path) -> AgentPackage:
 
 
 def _control(data: bytes) -> Mapping[str, str]:
-    """Fields of the control file, but for the lines that go on."""
+    """Return the fields of the control file, continuation lines joined. Raises ValueError."""
     for name, content in _members(data).items():
         if name.startswith("control.tar"):
             with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -67,7 +70,10 @@ def _control(data: bytes) -> Mapping[str, str]:
 
 
 def _members(data: bytes) -> Mapping[str, bytes]:
-    """Of an ar archive, as ar(5) lays it out."""
+    """Return the members of an ar archive by name.
+
+    Source of the format: ar(5). Raises ValueError.
+    """
     if not data.startswith(MAGIC):
         raise ValueError("it is no ar archive")
     members, at = {}, len(MAGIC)

@@ -1,10 +1,12 @@
-"""What is said of each host that shall be imported: by flags, or in a file for many.
+"""The hosts to import: one described by flags, or many in a file.
 
-defaults: {ssh: root@, labels: {pool: online}}
-hosts:
-  - host: 10.2.7.113
-    name: sh-113
-  - host: sh-114.example.com
+Example of a file:
+
+    defaults: {ssh: root@, labels: {pool: online}}
+    hosts:
+      - host: 10.2.7.113
+        name: sh-113
+      - host: sh-114.example.com
 """
 
 import asyncio
@@ -47,7 +49,10 @@ class ImportRow(Model):
 
     @property
     def machine_name(self) -> str:
-        """Raises Refusal where the host is known by an address only."""
+        """Return the name of the Machine.
+
+        Raises Refusal if only an address of the host is known.
+        """
         name = self.name or self.host.lower()
         if is_address(name) or not re.match(NODE_NAME, name):
             raise Refusal(f"{self.host}: no name for a Machine: say --name (name: in a file)")
@@ -55,13 +60,13 @@ class ImportRow(Model):
 
     @property
     def ssh_target(self) -> tuple[str, str, int]:
-        """User ("" is the default one), host and port (0 likewise) for SSH."""
+        """Return user, host and port for SSH. "" is the default user, 0 the default port."""
         match = re.match(SSH, self.ssh)
         user, host, port = match.groups("") if match is not None else ("", "", "")
         return user.rstrip("@"), host.strip("[]") or self.host, int(port.lstrip(":") or 0)
 
     def machine(self, addresses: Sequence[str]) -> dict[str, Any]:
-        """The Machine that it shall be."""
+        """Build the Machine of this host. Raises Refusal if the Machine would be invalid."""
         spec: dict[str, Any] = {
             "origin": "Import",
             "addresses": list(addresses),
@@ -92,7 +97,7 @@ class ImportFile(Model):
 
 
 async def addresses_of(row: ImportRow) -> list[str]:
-    """Those that were given, else what `host` is or resolves to here. Raises Refusal."""
+    """Return the given addresses, else those to which `host` resolves here. Raises Refusal."""
     if row.addresses:
         return row.addresses
     if is_address(row.host):
@@ -108,7 +113,7 @@ async def addresses_of(row: ImportRow) -> list[str]:
 
 
 def row_of(data: Mapping[str, Any]) -> ImportRow:
-    """Raises Refusal with one line for each problem."""
+    """Validate one row. Raises Refusal that names every problem."""
     try:
         return ImportRow.model_validate(data)
     except ValidationError as error:
@@ -116,7 +121,9 @@ def row_of(data: Mapping[str, Any]) -> ImportRow:
 
 
 def read_rows(path: Path, flags: Mapping[str, Any]) -> list[ImportRow]:
-    """`flags` are said for every host, before the file's defaults.
+    """Read the rows of a file.
+
+    flags: defaults for every host; the defaults of the file replace them.
 
     Raises Refusal with file, line and field of each problem.
     """

@@ -1,7 +1,7 @@
-"""One host on its way to Running: looked at, let in, and followed.
+"""Imports one host: probes it, installs the agent, and waits until its Machine is Running.
 
-Nothing is remembered between two runs. What is to be done next is read from the Machine and the
-host each time, so that a run that was killed anywhere is continued by running it again.
+Nothing is stored between two runs. The next step is derived from the Machine and the host each
+time, so an interrupted import continues when it is run again.
 """
 
 import asyncio
@@ -32,18 +32,25 @@ from machine.hostimport.steps import ImportStep, Name, StepMark, missing, steps
 
 POLL_SECONDS = 1.0
 TOKEN_SECONDS = 60.0
-"""For a Machine that was just made; many may be made at once."""
+"""Timeout for the token of a new Machine: many Machines may be created at the same time."""
 FAILED_SECONDS = 60.0
-"""What needs a person may be of an earlier try: the agent asks again within a minute or so."""
+"""Time for which a failed step must stay failed. It may be left from an earlier attempt, and the
+agent retries within about a minute.
+"""
 OWN_STEPS = (Name.MACHINE, Name.TOKEN, Name.AGENT)
-"""Steps that are this program's own acts, and told as such."""
+"""Acts of this program itself, which are reported when they happen and not from the Machine's
+status.
+"""
 
 Reach = Callable[[ImportRow], AbstractAsyncContextManager[Remote]]
 Tell = Callable[[str], None]
 
 
 class ImportResult(StrEnum):
-    """REFUSED before anything was changed; the others are resumed by running it again."""
+    """How an import ended.
+
+    After REFUSED nothing was changed; run FAILED and TIMED_OUT ones again.
+    """
 
     RUNNING = "Running"
     REFUSED = "Refused"
@@ -53,7 +60,12 @@ class ImportResult(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """`step` is where it ended, and `why` what is missing there."""
+    """The result for one host.
+
+    step: the step at which the import ended.
+    why: what is missing there.
+    findings: findings of the preflight.
+    """
 
     host: str
     machine: str
@@ -75,9 +87,10 @@ class ImportOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Importer:
-    """package   at hand here, sent along; None: the host gets it by `download`
-    seconds   that one host may take from the end of its preflight to Running
-    about     what was found of the cluster
+    """Imports hosts, one call of `run` for each.
+
+    package: the package to send along; None if the host downloads it from `download`.
+    seconds: timeout from the end of the preflight to Running, for each host.
     """
 
     kube: Kube
@@ -89,7 +102,7 @@ class Importer:
     seconds: float = 1200.0
 
     async def run(self, row: ImportRow) -> ImportOutcome:
-        """Never raises for what is wrong with this host or its Machine: the outcome says it."""
+        """Import a host. Problems of the host or its Machine are in the result and never raise."""
         messages: list[str] = []
         try:
             async with self.reach(row) as remote:
@@ -135,7 +148,7 @@ class Importer:
         )
 
     async def _let_in(self, machine: Machine, host: ImportHost, facts: HostFacts) -> bool:
-        """Whether the agent was put on the host now: only one that may still join is."""
+        """Install the agent if it may still join. Return whether it was installed now."""
         name = machine.metadata.name
         if need_of(machine, joined=False) is not Need.WANTED:
             return False
@@ -175,14 +188,17 @@ class Importer:
             await clock.sleep(POLL_SECONDS)
 
     async def _forget_token(self, name: str, host: ImportHost) -> None:
-        """Revoked by now; a file that stays is untidy, and no reason to fail."""
+        """Remove the used token, which is already revoked.
+
+        A file that remains is no reason to fail.
+        """
         try:
             await host.forget_token()
         except Refusal as error:
             self._say(name, f"warning: the used token stays on the host: {error}")
 
     def _show(self, name: str, progress: list[ImportStep], shown: dict[Name, ImportStep]) -> None:
-        """Of each step what is new; of those that wait the first alone."""
+        """Report each step that changed; of the unfinished steps only the first."""
         gap = missing(progress)
         for step in progress:
             turn = step.name not in OWN_STEPS and (step.is_finished or step is gap)
@@ -209,7 +225,12 @@ def _describe_step(step: ImportStep) -> str:
 async def import_all(
     importer: Importer, rows: Sequence[ImportRow], at_once: int
 ) -> list[ImportOutcome]:
-    """Some at a time, in the order of `rows`; one that fails does not hold the others."""
+    """Import the hosts and return the results in the order of `rows`.
+
+    A failure stops no other host.
+
+    at_once: hosts at the same time.
+    """
     gate = asyncio.Semaphore(at_once)
 
     async def import_host(row: ImportRow) -> ImportOutcome:

@@ -27,7 +27,7 @@ FINDING_ONLY = "it is a finding for people"
 
 
 async def orphans_command(output: Listing, kubeconfig: str | None, context: str | None) -> Exit:
-    """Ends with FINDING while there are any."""
+    """List orphans. Return FINDING if there are any."""
     async with connected(kubeconfig, context) as kube:
         with refusals(""):
             _, records = await OrphanStore(kube).read()
@@ -40,7 +40,10 @@ async def orphans_command(output: Listing, kubeconfig: str | None, context: str 
 
 
 def orphan_row(record: OrphanRecord, now: datetime) -> dict[str, Any]:
-    """`absent`: for how long nothing of it was in the cluster."""
+    """Return the row of an orphan.
+
+    The value of `absent` is how long nothing in the cluster has referred to the instance.
+    """
     return {
         "providerID": record.provider_id,
         "provider": record.provider,

@@ -1,4 +1,4 @@
-"""What machines are made with, for the programs that run the Machine operator."""
+"""Prepares the creation of machines for programs that run the Machine operator."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -23,9 +23,11 @@ log = logging.getLogger(__name__)
 async def provisioned(
     settings: MachineMakingFlags, ground: ProgramContext, *, needed: bool
 ) -> AsyncIterator[Provisioning]:
-    """Nothing is asked of the cluster without a provider that makes machines.
+    """Yield the providers that make machines and what new hosts must know.
 
-    needed  raise Refusal where new hosts cannot be told what they must know; else none are made
+    Without a provider that makes machines, nothing is read from the cluster.
+
+    needed: raise Refusal if the data for new hosts cannot be read; else no machines are made.
     """
     registry = ground.metrics.registry
     async with made_by(settings.providers_file, ground.clock, registry) as instances:
@@ -53,13 +55,13 @@ async def _site(
 
 
 def package(text: str) -> Download:
-    """Of `URL#sha256=DIGEST`; "" is none. The form is checked by the settings."""
+    """Parse `URL#sha256=DIGEST`; "" means no download. The settings have checked the form."""
     url, _, digest = text.partition("#sha256=")
     return Download(url, digest) if text else NO_DOWNLOAD
 
 
 async def _uid(kube: Kube) -> str:
-    """Raises Refusal."""
+    """Return the UID of namespace kube-system, which names the cluster. Raises Refusal."""
     try:
         namespace = await kube.get(paths.namespace("kube-system"))
     except KubeError as error:

@@ -28,7 +28,7 @@ class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
 
     @property
     def webhook(self) -> MachineWebhookSettings | None:
-        """None: there shall be no webhook."""
+        """Return the settings of the webhook; None if there is no webhook."""
         if self.webhook_port is None:
             return None
         return MachineWebhookSettings(

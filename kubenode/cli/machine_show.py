@@ -43,7 +43,12 @@ COMPONENT_COLUMNS = ("COMPONENT", "WANTED", "VERSION", "STATE", "NEEDS", "REASON
 
 
 async def shown(name: str, output: Listing, kubeconfig: str | None, context: str | None) -> Exit:
-    """Ends with FINDING for one Machine whose agent does not live."""
+    """Print Machines.
+
+    name: one Machine; "" for all.
+
+    Return FINDING if a single Machine's agent is not ready.
+    """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         with refusals(name):
@@ -95,7 +100,7 @@ def row(machine: Machine, now: datetime) -> dict[str, Any]:
 
 
 def details(machine: Machine) -> dict[str, Any]:
-    """Of one Machine, for programs: as its status has them."""
+    """Return conditions and components of one Machine as JSON types, for programs."""
     return {
         "conditions": [c.to_dict() for c in machine.status.conditions],
         "componentsWanted": [c.to_dict() for c in machine.spec.components],
@@ -104,7 +109,7 @@ def details(machine: Machine) -> dict[str, Any]:
 
 
 def _more(machine: Machine, now: datetime) -> list[str]:
-    """Conditions, components, and what keeps it from Running."""
+    """Render conditions, components, and what the Machine waits for before it is Running."""
     lines: list[str] = []
     if conditions := _conditions(machine, now):
         lines += ["", *table(CONDITION_COLUMNS, conditions)]
@@ -123,7 +128,7 @@ def _conditions(machine: Machine, now: datetime) -> Sequence[Sequence[object]]:
 
 
 def _components(machine: Machine) -> Sequence[Sequence[object]]:
-    """Those that are wanted, then what else its agent reports."""
+    """Return a row for each assigned component, then for others that the agent reports."""
     rows: list[list[object]] = []
     for assignment in machine.spec.components:
         reported = status_of(machine, assignment.name)

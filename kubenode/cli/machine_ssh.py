@@ -1,7 +1,7 @@
-"""Commands on a host over SSH, by asyncssh: imported here, and only when somebody asks.
+"""Runs commands on a host over SSH. Only this module imports asyncssh, and only when it is needed.
 
-A host is known by its key or not talked to: keys come from known_hosts files, none is ever taken on
-trust, whatever an ~/.ssh/config says.
+The host's key must be in a known_hosts file. No key is trusted on first use, whatever ~/.ssh/config
+says.
 """
 
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ CONNECT_SECONDS = 20.0
 COMMAND_SECONDS = 60.0
 KNOWN_HOSTS = (Path("~/.ssh/known_hosts"), Path("/etc/ssh/ssh_known_hosts"))
 MOST_ANSWER = 64 * 1024
-"""Characters of one command's answer that are kept."""
+"""Characters that are kept of a command's standard output, and of its standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,16 @@ class Remote(Protocol):
     async def run(
         self, command: str, stdin: bytes = b"", seconds: float = COMMAND_SECONDS
     ) -> SshResult:
-        """`command` for the host's shell. Raises Refusal when the host does not answer."""
+        """Run `command` in the host's shell. Raises Refusal if the host does not answer.
+
+        stdin: the input of the command; empty for none.
+        seconds: timeout of the command.
+        """
         ...
 
 
 def require_asyncssh() -> ModuleType:
-    """Raises Refusal if it is not installed."""
+    """Return the module asyncssh. Raises Refusal if it is not installed."""
     try:
         import asyncssh
     except ImportError as error:
@@ -63,12 +67,12 @@ class SshRemote:
         import asyncssh
 
         try:
-            # Without input nothing would tell the command that none comes.
+            # Without input, DEVNULL tells the command that the input is at its end.
             given = {"input": stdin} if stdin else {"stdin": asyncssh.DEVNULL}
             done = await self._connection.run(
                 command, encoding=None, check=False, timeout=seconds, **given
             )
-        except TimeoutError as error:  # asyncssh's own is one too
+        except TimeoutError as error:  # asyncssh's TimeoutError is one too
             text = f"{self._host}: no answer within {seconds:.0f} s: is the host busy? Run it again"
             raise Refusal(text) from error
         except (asyncssh.Error, OSError) as error:
@@ -88,7 +92,10 @@ def _texts(done: "asyncssh.SSHCompletedProcess") -> tuple[str, str]:
 
 @asynccontextmanager
 async def connect_ssh(row: ImportRow) -> AsyncIterator[Remote]:
-    """Raises Refusal with what to do when the host is not reached, known, or lets nobody in."""
+    """Connect to the host. Raises Refusal with what to do if SSH does not let us in.
+
+    The causes are: the host is not reached, its key is unknown, or it refuses the login.
+    """
     ssh = require_asyncssh()
     user, host, port = row.ssh_target
     try:
@@ -120,7 +127,7 @@ async def connect_ssh(row: ImportRow) -> AsyncIterator[Remote]:
 
 
 def _keys(row: ImportRow) -> list[str] | tuple[()]:
-    """(): those of ssh-agent and of ~/.ssh."""
+    """Return the files of private keys; () for those of ssh-agent and ~/.ssh."""
     if not row.identity:
         return ()
     path = Path(row.identity).expanduser()
@@ -130,7 +137,7 @@ def _keys(row: ImportRow) -> list[str] | tuple[()]:
 
 
 def _known(row: ImportRow) -> list[str] | bytes:
-    """Files of keys; never None, which asyncssh takes for "any key will do"."""
+    """Return the files of known keys; never None, by which asyncssh accepts any key."""
     if row.known_hosts:
         path = Path(row.known_hosts).expanduser()
         if not path.is_file():
@@ -141,7 +148,7 @@ def _known(row: ImportRow) -> list[str] | bytes:
 
 
 async def _stranger(ssh: ModuleType, row: ImportRow) -> str:
-    """What to say of a host whose key is not the one that is known, or not known at all."""
+    """Return the message about a host whose key is unknown or differs from the known one."""
     _, host, port = row.ssh_target
     shown = "one that could not be looked at"
     with suppress(ssh.Error, OSError):

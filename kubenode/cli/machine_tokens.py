@@ -28,17 +28,20 @@ from machine.machine.model import Starting
 from machine.names import TOKEN_NAMESPACE
 
 MADE_SECONDS = 15.0
-"""The operator makes a token within a second; who waits longer asks somebody to run it."""
+"""Timeout for a token. The operator makes one within a second if it runs."""
 POLL_SECONDS = 0.3
 ANEW_SECONDS = 60.0
 ROOT_CA = "kube-root-ca.crt"
-"""ConfigMap of every namespace: who signs the API server's certificate."""
+"""ConfigMap of every namespace with the authority that signs the API server's certificate."""
 
 
 async def print_token(
     name: str, printed: Printed, server: str, kubeconfig: str | None, context: str | None
 ) -> None:
-    """Raises Refusal where no token is to be had, or the server is none."""
+    """Print the token or the agent's configuration. Raises Refusal.
+
+    A token is printed only while the agent may join and a live token exists.
+    """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         with refusals(name):
@@ -79,7 +82,10 @@ async def reissue(name: str, kubeconfig: str | None, context: str | None) -> Non
 
 
 async def waited_for(kube: Kube, machine: Machine) -> Machine:
-    """The Machine, once it waits for its host again, if it gave up. Raises Refusal."""
+    """Make a Machine that gave up on its host wait for it again, and return the Machine.
+
+    Raises Refusal if the operator does not react in time.
+    """
     if _gave_up(machine) is None:
         return machine
     name, deadline = machine.metadata.name, kube.clock.monotonic() + ANEW_SECONDS
@@ -96,7 +102,10 @@ async def waited_for(kube: Kube, machine: Machine) -> Machine:
 
 
 async def _mark(kube: Kube, machine: Machine) -> None:
-    """Later than when it gave up, whatever the clock here says."""
+    """Annotate the Machine so that its agent may request a first certificate again.
+
+    The annotated time is after the Machine gave up, even if the clock here is behind.
+    """
     since, now = _gave_up(machine), kube.clock.now()
     at = now if since is None else max(now, since + timedelta(seconds=1))
     mark = {"metadata": {"annotations": {REISSUE: format_time(at)}}}
@@ -104,7 +113,7 @@ async def _mark(kube: Kube, machine: Machine) -> None:
 
 
 def _gave_up(machine: Machine) -> datetime | None:
-    """When an imported Machine gave up on its host; None: it did not."""
+    """Return when an imported Machine gave up on its host; None if it did not."""
     health = machine.status.condition(MachineConditionType.HEALTHY)
     imported = machine.spec.origin is MachineOrigin.IMPORT
     late = health is not None and health.reason == Starting.TIMEOUT
@@ -118,7 +127,7 @@ def _why_failed(machine: Machine) -> str:
 
 @contextmanager
 def refusals(name: str) -> Iterator[None]:
-    """Turn what the API server refuses into a sentence with what to do."""
+    """Turn errors of the API server into a Refusal that says what to do."""
     try:
         yield
     except NotFound as error:
@@ -137,7 +146,7 @@ async def _machine(kube: Kube, name: str) -> Machine:
 async def live_token(
     kube: Kube, name: str, clock: Clock, seconds: float = MADE_SECONDS
 ) -> StoredToken:
-    """The Machine's live token, waited for so long. Raises Refusal."""
+    """Wait for a live token of the Machine and return it. Raises Refusal after `seconds`."""
     tokens, deadline = Tokens(kube), clock.monotonic() + seconds
     while clock.monotonic() < deadline:
         machine = await _machine(kube, name)
@@ -169,7 +178,7 @@ def not_wanted(machine: Machine) -> str:
 
 
 async def authority(kube: Kube) -> str:
-    """PEM of who signs the API server's certificate. Raises Refusal."""
+    """Return the PEM of the authority that signs the API server's certificate. Raises Refusal."""
     path = paths.resource("/api/v1", "configmaps", namespace=TOKEN_NAMESPACE, name=ROOT_CA)
     try:
         config_map = await kube.get(path)
@@ -185,7 +194,10 @@ async def authority(kube: Kube) -> str:
 
 
 async def server_url(given: str, kubeconfig: str | None, context: str | None) -> str:
-    """As hosts reach it, or as we do. Raises Refusal."""
+    """Return the API server's https:// URL: the given one, or that of the kubeconfig.
+
+    Raises Refusal.
+    """
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 
     if not given:

@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the words that flags may have."""
+"""Flags that several commands share, and the values of flags."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -23,7 +23,7 @@ Rules = Annotated[
 
 
 def duration(text: str, option: str) -> timedelta:
-    """Of an option. Raises BadParameter that names it."""
+    """Parse the duration of an option. Raises BadParameter that names the option."""
     from kubenode.api.duration import parse_duration
 
     try:

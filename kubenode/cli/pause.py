@@ -1,7 +1,7 @@
-"""`kubenode pause` and `kubenode resume`: a person's stop, and its end.
+"""`kubenode pause` and `kubenode resume`: start and end a person's pause of a scope.
 
-Both write to DefenderPolicy.spec.pauses, where the dashboard writes too and Kube Defender reads, so
-they work while Kube Defender is down. A pause stops new acts; recovery is never stopped.
+Both write to DefenderPolicy.spec.pauses, as the dashboard does, so they work while Kube Defender is
+down. A pause stops new acts; it never stops recovery.
 """
 
 import getpass
@@ -31,7 +31,13 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @dataclass(frozen=True, slots=True)
 class PauseRequest:
-    """until  None: until resumed"""
+    """The arguments of `kubenode pause`.
+
+    until: None for a pause without an end.
+    now: also revoke permits whose holders have done nothing irreversible.
+    policy: the policy to write to; None to choose by the scope.
+    allow_empty: accept a scope without nodes.
+    """
 
     scope: PausedScope
     until: datetime | None
@@ -49,7 +55,10 @@ def scope_from(text: str) -> PausedScope:
 
 
 def end_from(lasts: str | None, until: str | None, now: datetime) -> datetime | None:
-    """When a pause ends, None for never. Raises Refusal for what is no time, or is over."""
+    """Return the end of a pause, None for no end. Raises Refusal for an invalid or past time.
+
+    lasts: a duration; excludes `until`.
+    """
     if lasts is not None and until is not None:
         raise Refusal("--for and --until both say when it ends: write one of them", Exit.USAGE)
     try:
@@ -70,7 +79,10 @@ def end_from(lasts: str | None, until: str | None, now: datetime) -> datetime | 
 
 
 def read_instant(text: str, now: datetime) -> datetime:
-    """ISO 8601, by the local clock where it names no zone; `16:00` is the next 16:00 here."""
+    """Parse ISO 8601, by the local time zone if the text has none; `16:00` is the next 16:00 here.
+
+    Raises ValueError.
+    """
     local = now.astimezone()
     try:
         if len(text) <= len("16:00") and ":" in text:
@@ -113,7 +125,10 @@ async def pause_command(kubeconfig: str | None, context: str | None, request: Pa
 async def resume_command(
     kubeconfig: str | None, context: str | None, scope: PausedScope | None, policy: str | None
 ) -> Exit:
-    """scope  None: every pause"""
+    """End pauses and print what is still paused.
+
+    scope: None for every pause.
+    """
     async with connected(kubeconfig, context) as kube:
         objects = await read_objects(kube)
         now = kube.clock.now()
@@ -136,7 +151,9 @@ def _no_such_policy(name: str | None, objects: DefenderObjects) -> Refusal:
 
 
 async def caller(kube: Kube) -> str:
-    """Who the API server says we are; where it does not say, who the machine says."""
+    """Return the user name that the API server reports; if it does not, the local user and host
+    name.
+    """
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         answer = await kube.create(REVIEWS, body)
@@ -146,7 +163,7 @@ async def caller(kube: Kube) -> str:
 
 
 def require_nodes(objects: DefenderObjects, scope: PausedScope) -> None:
-    """Raises Refusal if the scope is of no node: a person who mistypes believes it is paused."""
+    """Raise Refusal if no node is in the scope, since a mistyped scope would pause nothing."""
     if scope.kind == "Cluster" or _inside(objects, scope):
         return
     anyway = "; for nodes that are to come write --allow-empty"
@@ -168,7 +185,7 @@ def _inside(objects: DefenderObjects, scope: PausedScope) -> list[str]:
 
 
 def tell(written: Sequence[PauseEdit], scope: PausedScope | None) -> bool:
-    """Say what was done to each policy. Whether something could not be."""
+    """Print what was done to each policy. Return whether a policy could not be changed."""
     if not written:
         typer.echo("nothing is paused: there is no DefenderPolicy")
     for change in written:
@@ -205,14 +222,14 @@ def _describe_edit(change: PauseEdit, scope: PausedScope | None) -> list[str]:
 
 
 def describe_pause(pause: Pause) -> str:
-    """A pause in a line, its scope first."""
+    """Describe a pause in one line, its scope first."""
     by = f" by {pause.by}" if pause.by else ""
     why = f": {pause.why}" if pause.why else ""
     return f"{scope_of(pause)} until {shown(pause.until)}{by}{why}"
 
 
 def reach(objects: DefenderObjects, request: PauseRequest) -> list[str]:
-    """How many nodes it is about, and which permits are open there."""
+    """Describe how many nodes the pause covers and which permits are open there."""
     inside = set(_inside(objects, request.scope))
     covered = inside
     if request.policy is not None:

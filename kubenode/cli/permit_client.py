@@ -1,6 +1,7 @@
-"""The settings of a program that asks Kube Defender over HTTP, checked.
+"""Checks the settings of a program that calls Kube Defender over HTTP.
 
-Apart from kubenode.cli.defender_frontends, whose web servers such a program would hold for nothing.
+The module is separate from kubenode.cli.defender_frontends so that such a program loads no web
+server.
 """
 
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from kubenode.runtime.process import CannotStart
 
 
 def checked_client(settings: AskerFlags) -> None:
-    """Raises CannotStart for settings that do not go together, and files that are not there."""
+    """Raise CannotStart for contradictory settings and for unreadable files."""
     if (settings.defender_cert_file is None) is not (settings.defender_key_file is None):
         raise CannotStart(
             "--defender-cert-file and --defender-key-file belong together: give both, or none"
@@ -21,7 +22,10 @@ def checked_client(settings: AskerFlags) -> None:
 
 
 def require_files(settings: object, fields: Iterable[str]) -> None:
-    """Raises CannotStart for a file that cannot be read; `fields` are settings that name one."""
+    """Raise CannotStart for a file that cannot be read.
+
+    fields: names of settings that name a file.
+    """
     for name in fields:
         path = getattr(settings, name)
         if path is None:

@@ -1,8 +1,8 @@
-"""YAML 1.2 as plain data, fast: libyaml reads some thirty times faster than ruamel.yaml does.
+"""Reads YAML 1.2 as plain data with libyaml, some thirty times faster than ruamel.yaml.
 
-Values are those that ruamel.yaml gives (`off` is a text, `010` is ten); only what it would refuse,
-or what libyaml reads otherwise, is told by an error here, so that the caller asks ruamel.yaml,
-whose messages name the place.
+Values are the same as those of ruamel.yaml (`off` is a text, `010` is ten). A text that ruamel.yaml
+would refuse, or that libyaml might read in another way, raises an error. The caller then uses
+ruamel.yaml, whose messages name the place.
 """
 
 import re
@@ -27,28 +27,28 @@ RESOLVED = (
     ("value", r"=", "="),
 )
 STRANGE = re.compile(r"[-+]?0[0-9_]|.*_")
-"""Numbers that YAML 1.1 and 1.2 read in different ways."""
+"""Numbers that YAML 1.1 and YAML 1.2 read differently."""
 RARE = re.compile(r"(^|[\s\[{,])!|^\.\.\.", re.MULTILINE)
 """Tags, and ends of documents."""
 
 
 TEXT = "tag:yaml.org,2002:str"
 REMEMBERED = 4096
-"""Scalars with a known tag: files of rules repeat the same words."""
+"""Plain scalars whose tags are cached: files of rules repeat the same words."""
 DEEPEST = 200
-"""Lists and maps inside one another. Both readers recurse, libyaml until the process ends."""
+"""Depth of nested lists and maps. Both readers recurse, and libyaml would crash the process."""
 
 
 class TooDeep(Exception):
-    """Nobody may read this text."""
+    """The text nests deeper than DEEPEST, and no reader may read it."""
 
 
 class Otherwise(Exception):
-    """The text must be read by ruamel.yaml: it is wrong, or libyaml might read it otherwise."""
+    """ruamel.yaml must read the text: it is invalid, or libyaml might read it differently."""
 
 
 class _PlainLoader(BASE):  # type: ignore[misc]  # of a module without types
-    """YAML 1.2 in which no key stands twice."""
+    """Loads YAML 1.2, and refuses a key that is in a map twice."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {}
 
@@ -58,7 +58,7 @@ class _PlainLoader(BASE):  # type: ignore[misc]  # of a module without types
         return super().resolve(kind, value, implicit)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
-        # Nine of ten values are texts, and a text needs no constructor.
+        # Nine of ten values are texts, which need no constructor.
         return node.value if node.tag == TEXT else super().construct_object(node, deep)
 
 
@@ -110,7 +110,7 @@ for _name in ("timestamp", "value"):
 
 
 def load_all(text: str) -> list[Any]:
-    """Every document of the text. Raises Otherwise, TooDeep."""
+    """Return every document of the text. Raises Otherwise or TooDeep."""
     if _suspicious(text) and _depth(text) > DEEPEST:
         raise TooDeep
     if RARE.search(text):
@@ -122,7 +122,7 @@ def load_all(text: str) -> list[Any]:
 
 
 def _suspicious(text: str) -> bool:
-    """Whether it may nest deep: by brackets, by dashes in one line, or by indentation."""
+    """Return whether the text may nest deep: by brackets, dashes in one line, or indentation."""
     opened = text.count("[") + text.count("{")
     return opened > DEEPEST or any(
         line.count("- ") + line.count("? ") + line.count("\t") > DEEPEST
@@ -132,7 +132,10 @@ def _suspicious(text: str) -> bool:
 
 
 def _depth(text: str) -> int:
-    """How deep it nests, by its events, which need no recursion. Raises Otherwise."""
+    """Return the depth of the text, counted by parser events without recursion.
+
+    Raises Otherwise.
+    """
     depth = deepest = 0
     try:
         for event in yaml.parse(text, Loader=BASE):

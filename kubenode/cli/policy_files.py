@@ -1,4 +1,4 @@
-"""Policies of Kube Defender in files of people."""
+"""Reads DefenderPolicies from YAML files of users."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from kubenode.cli.exits import Exit, Refusal
 
 
 def policies_from(path: Path) -> list[DefenderPolicy]:
-    """The policies of a file. Raises Refusal with the place of what is wrong."""
+    """Return the policies of a file. Raises Refusal with the place of each problem."""
     policies = []
     try:
         for document in read(path):

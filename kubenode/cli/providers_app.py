@@ -1,4 +1,4 @@
-"""`kubenode providers ...`: who runs the machines, and whether they answer."""
+"""`kubenode providers ...`: checks the providers of machines."""
 
 from typing import Annotated
 

@@ -1,6 +1,4 @@
-"""`kubenode providers check`: each node with its provider and the power of its machine, and the
-sources of events.
-"""
+"""`kubenode providers check`: shows provider and power of each node, checks event sources."""
 
 import asyncio
 import json
@@ -27,8 +25,10 @@ AT_A_TIME = 8
 
 @dataclass(frozen=True, slots=True)
 class ProviderRow:
-    """power  "" if it is not known
-    about  the provider's own words, or why the power is not known
+    """A node and the answer of its provider.
+
+    power: "" if unknown.
+    about: the provider's own text, or why the power state is unknown.
     """
 
     node: str
@@ -39,7 +39,7 @@ class ProviderRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A source of events, and whether it can be read."""
+    """A source of provider events, and whether it can be read."""
 
     source: str
     events: str
@@ -50,7 +50,10 @@ class EventRow:
 async def checked(
     path: str, wanted: Sequence[str], output: Plain, kubeconfig: str | None, context: str | None
 ) -> int:
-    """The exit code. Raises Refusal."""
+    """Check the providers and print the result.
+
+    Return FINDING if one does not answer. Raises Refusal.
+    """
     if not path:
         raise Refusal(
             "--providers-file: required: name the file of the remedy operator", Exit.USAGE

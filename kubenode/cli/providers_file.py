@@ -1,6 +1,6 @@
-"""The providers of machines, from the file that `--providers-file` names.
+"""Reads the providers of machines from the file that `--providers-file` names.
 
-A list, in the order in which they are asked whether a machine is theirs:
+The file is a list. The first provider that knows a machine is used:
 
     - type: aws
       region: eu-west-1
@@ -56,7 +56,7 @@ EVENTS = {
     "alibaba": "kubenode.providers.alibaba_events",
     "gcp": "kubenode.providers.gcp_events",
 }
-"""Imported when one is configured: their SDKs are chosen at installation, and large."""
+"""Modules are imported only when a provider is configured: each needs a large, optional SDK."""
 
 NO_SECRETS = (
     "is no field: write no secrets into this file; docs/providers.md says where each provider"
@@ -67,7 +67,10 @@ _SECRET = re.compile(r"(?i)secret|token|password$|passwd|access_?key|credential"
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """One entry of the file. `where` is its place, for messages."""
+    """One entry of the file.
+
+    where: its place, for messages.
+    """
 
     settings: Model
     type: str
@@ -78,7 +81,10 @@ class Configured:
 async def provided(
     path: str | None, clock: Clock, registry: CollectorRegistry
 ) -> AsyncIterator[Providers | None]:
-    """The providers of the file, closed at the end; None without a file. Raises Refusal."""
+    """Yield the providers of the file and close them at the end; None without a file.
+
+    Raises Refusal.
+    """
     if path is None:
         yield None
         return
@@ -96,7 +102,10 @@ async def provided(
 async def made_by(
     path: str | None, clock: Clock, registry: CollectorRegistry
 ) -> AsyncIterator[InstanceProviders]:
-    """Those of the file that make machines, closed at the end. Raises Refusal."""
+    """Yield the providers of the file that make machines, and close them at the end.
+
+    Raises Refusal.
+    """
     metrics = InstanceMetrics(registry)
     makers = [maker(entry) for entry in configured(Path(path))] if path is not None else []
     instances = InstanceProviders(
@@ -110,7 +119,7 @@ async def made_by(
 
 @asynccontextmanager
 async def listened(path: str | None, clock: Clock) -> AsyncIterator[Sources]:
-    """The sources of events that the file names, closed at the end. Raises Refusal."""
+    """Yield the event sources of the file, and close them at the end. Raises Refusal."""
     sources = Sources()
     for entry in configured(Path(path)) if path is not None else ():
         sources += event_sources(entry, clock)
@@ -121,13 +130,13 @@ async def listened(path: str | None, clock: Clock) -> AsyncIterator[Sources]:
 
 
 def check_file(path: str | None) -> None:
-    """Raises Refusal if the file would be refused later."""
+    """Raise Refusal if the file is invalid. None is valid."""
     if path is not None:
         configured(Path(path))
 
 
 def configured(path: Path) -> list[Configured]:
-    """What the file says. Raises Refusal with one line for each thing that is wrong."""
+    """Parse and validate the file. Raises Refusal with one line for each problem."""
     try:
         documents = list(read(path))
     except UnreadableDocument as error:
@@ -151,7 +160,7 @@ def configured(path: Path) -> list[Configured]:
 
 
 def built(entry: Configured, clock: Clock) -> Provider:
-    """The provider itself; nothing is asked of it yet. Raises Refusal without its SDK."""
+    """Create the provider without calling it. Raises Refusal if its SDK is not installed."""
     if isinstance(entry.settings, LocalSettings):
         local = entry.settings
         return Local(local.arguments, prefix=local.prefix, timeout=local.timeout, clock=clock)
@@ -161,7 +170,10 @@ def built(entry: Configured, clock: Clock) -> Provider:
 
 
 def maker(entry: Configured) -> Instances | None:
-    """None: it makes no machines. Nothing is asked of it yet. Raises Refusal without its SDK."""
+    """Create what makes the provider's machines, without calling it; None if it makes none.
+
+    Raises Refusal if its SDK is not installed.
+    """
     if isinstance(entry.settings, LocalSettings):
         local = entry.settings
         return LocalInstances(
@@ -175,7 +187,10 @@ def maker(entry: Configured) -> Instances | None:
 
 
 def event_sources(entry: Configured, clock: Clock) -> Sources:
-    """None without a section `events`. Raises Refusal without its SDK."""
+    """Create the event sources of an entry; empty without a section `events`.
+
+    Raises Refusal if the SDK is not installed.
+    """
     if entry.type not in EVENTS or getattr(entry.settings, "events", None) is None:
         return Sources()
     made: Callable[[Any, Clock], Sources] = _sdk(entry, EVENTS[entry.type]).sources
@@ -208,7 +223,7 @@ def _entry(document: YamlDocument, number: int, data: Any, wrong: list[str]) -> 
     except ValidationError as error:
         for problem in list_problems(error, model):
             path = (number, *problem.path)
-            # Whoever puts a password here by mistake does not want it in a log as well.
+            # A password that was written here by mistake must not be logged.
             secret = _SECRET.search(str(problem.path[-1])) if problem.path else None
             text = NO_SECRETS if secret else problem.text
             wrong.append(f"{document.where(path)}: {field_path(path)}: {text}")
@@ -216,7 +231,7 @@ def _entry(document: YamlDocument, number: int, data: Any, wrong: list[str]) -> 
 
 
 def _twice(entries: list[Configured]) -> list[str]:
-    """Names that more than one entry has: a MachineClass could mean either."""
+    """List names that several entries have: a MachineClass refers to a provider by name."""
     wrong: list[str] = []
     known: dict[str, str] = {}
     for entry in entries:

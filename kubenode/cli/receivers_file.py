@@ -1,7 +1,7 @@
-"""Receivers and objects to hand over to, from the file that `--receivers-file` names.
+"""Reads receivers, and objects for external remediation, from the file of `--receivers-file`.
 
-Read and tried once, before anything starts: a template that cannot be rendered and a secret that
-is not there are found by whoever starts the program, not by the first job that needs them.
+The file is read and checked before anything starts. So an invalid template or a missing secret is
+reported at the start and not by the first job that needs it.
 """
 
 from pathlib import Path
@@ -17,7 +17,10 @@ REMEDY = "must be one YAML map with `receivers` and `objects`; see docs/notifica
 
 
 def received(path: str | None) -> Outside | None:
-    """What the file says; None without a file. Raises Refusal, a line for each wrong thing."""
+    """Return the content of the file; None without a file.
+
+    Raises Refusal, a line for each problem.
+    """
     if path is None:
         return None
     try:
@@ -30,7 +33,7 @@ def received(path: str | None) -> Outside | None:
 
 
 def checked(document: YamlDocument) -> Outside:
-    """Raises Refusal."""
+    """Validate the document and its templates and secrets. Raises Refusal."""
     try:
         outside = Outside.model_validate(document.data)
     except ValidationError as error:

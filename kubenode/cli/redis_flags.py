@@ -1,4 +1,4 @@
-"""The Redis of Kube Defender as settings name it; what is wrong with them is told at the start."""
+"""Connects Kube Defender to the Redis that the settings name. Wrong settings fail at the start."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,7 +33,10 @@ class RedisFlags(Protocol):
 async def sharing(
     flags: RedisFlags, kube: Kube, lease_kube: Kube, clock: Clock
 ) -> "AsyncIterator[Shares | None]":
-    """None without a Redis. A Redis that does not answer is no reason not to start."""
+    """Yield what replicas share by Redis; None without a Redis. Raises Refusal for wrong settings.
+
+    The program starts even if Redis does not answer.
+    """
     if flags.redis_url is None:
         yield None
         return
@@ -59,7 +62,7 @@ async def sharing(
 
 
 async def _uid(kube: Kube) -> str:
-    """Raises Refusal."""
+    """Return the UID of namespace kube-system, which names the cluster. Raises Refusal."""
     try:
         namespace = await kube.get(paths.namespace("kube-system"))
     except KubeError as error:

@@ -1,4 +1,4 @@
-"""What can be typed after `kubenode rules`. As in kubenode.cli.app nothing heavy is imported."""
+"""Commands of `kubenode rules`. As in kubenode.cli.app, nothing heavy is imported here."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -1,4 +1,4 @@
-"""Commands about rules where they run: the library, a cluster, a recording of one."""
+"""`kubenode rules` commands that read the library, a cluster or a recording."""
 
 from pathlib import Path
 from typing import Annotated, Literal

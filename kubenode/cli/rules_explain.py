@@ -1,7 +1,8 @@
-"""`kubenode rules explain`: one node, one rule: each leaf with its value, source and age.
+"""`kubenode rules explain`: evaluates one rule for one node and shows each leaf of the rule.
 
-It reads a live cluster; simulation.replay.recorded_explanation reads a recording. The rule may come
-from a file, so that a person sees what it would match before it is loaded.
+A leaf is shown with value, source and age. This module reads a live cluster;
+simulation.replay.recorded_explanation reads a recording. The rule may come from a file, to see what
+it would match before it is loaded.
 """
 
 import difflib
@@ -30,7 +31,10 @@ async def of_cluster(
     rules: Sequence[Path],
     output: Plain,
 ) -> Exit:
-    """`rules` are loaded in place of the cluster's of the same names."""
+    """Explain the rule in a live cluster.
+
+    rules: files of rules that replace the cluster's rules of the same names.
+    """
     instead = rules_from(rules) if rules else []
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
@@ -46,7 +50,10 @@ async def of_cluster(
 
 
 def show(explanation: RuleExplanation, output: Plain, standing: RuleOutlook | None) -> None:
-    """`standing`: what becomes of the rule now, if it matches."""
+    """Print the explanation.
+
+    standing: what happens with the rule now; None if it does not match.
+    """
     if output is Plain.JSON:
         now = {} if standing is None else {"now": standing.to_json()}
         typer.echo(json.dumps(explanation.to_json() | now, indent=2, ensure_ascii=False))
@@ -56,7 +63,7 @@ def show(explanation: RuleExplanation, output: Plain, standing: RuleOutlook | No
 
 
 def require_compiled(rule: str, rejected: Mapping[str, CompileError]) -> None:
-    """Raises Refusal with why the rule was rejected, if it was."""
+    """Raise Refusal with the compiler's error if the rule was rejected."""
     if (error := rejected.get(rule)) is not None:
         raise Refusal(f"the rule does not compile: {error}; see `kubenode rules lint`")
 

@@ -1,6 +1,6 @@
-"""`kubenode rules import`: other systems' health checks as rules, on standard output.
+"""`kubenode rules import`: prints health checks of other systems as rules.
 
-The YAML begins with what has no equivalent, as comments. Nothing is applied.
+Comments before each rule name what has no equivalent. Nothing is applied.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ WIDTH = 100
 
 
 def command(given: Sequence[Path]) -> Exit:
-    """FINDING: something could not be imported, or lint would refuse what was."""
+    """Print the converted rules. Return FINDING if one cannot be imported or has lint errors."""
     try:
         documents = [document for path in files(given) for document in read(path)]
     except UnreadableDocument as error:
@@ -45,7 +45,7 @@ def command(given: Sequence[Path]) -> Exit:
 
 
 def _objects(document: YamlDocument) -> Iterator[tuple[object, "Where"]]:
-    """The object, or the items of a List as `kubectl get -o yaml` writes it."""
+    """Yield the object, or the items of a List as `kubectl get -o yaml` writes it."""
     data = document.data
     if isinstance(data, dict) and data.get("kind", "").endswith("List") and "items" in data:
         for number, item in enumerate(data["items"]):
@@ -55,7 +55,7 @@ def _objects(document: YamlDocument) -> Iterator[tuple[object, "Where"]]:
 
 
 class Where:
-    """Place of a field of one object, as `file:line:col`."""
+    """Returns the place of a field of one object, as `file:line:col`."""
 
     def __init__(self, document: YamlDocument, prefix: str = "") -> None:
         self._document, self._prefix = document, prefix
@@ -66,7 +66,7 @@ class Where:
 
 
 def text(conversion: Imported) -> str:
-    """The objects as YAML, the notes before them as comments."""
+    """Render the objects as YAML, with the notes before them as comments."""
     lines = ["# Imported by `kubenode rules import`: look it through, lint it, try it in DryRun."]
     for note in conversion.notes:
         lines += _comment(f"{note.path}: {note.text}")
@@ -87,7 +87,10 @@ def _comment(sentence: str) -> Iterator[str]:
 
 
 def _checked(conversion: Imported) -> NodeRemedier:
-    """Raises CannotImport for what our own models refuse, such as a name that is too long."""
+    """Validate the conversion.
+
+    Raises CannotImport if our models refuse it, such as for a long name.
+    """
     try:
         if conversion.policy is not None:
             DefenderPolicy.from_user(conversion.policy)

@@ -1,8 +1,7 @@
-"""`kubenode rules install`: rules of the library into a cluster, pack by pack.
+"""`kubenode rules install`: installs rules of the library into a cluster, pack by pack.
 
-They come in DryRun unless another mode is asked for. A rule that a person changed is never
-overwritten, nor one of the same name that is not of the library; the mode that an installed rule
-has is kept.
+New rules are in mode DryRun unless another mode is requested, and installed rules keep their mode.
+A rule that a person changed is never overwritten, nor a rule of the same name from another source.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +30,10 @@ from remedy.job.model import ACTING, unsupported
 TRIES = 5
 DEFAULT = Mode.DRY_RUN
 WEBHOOK = "admission webhook"
-"""In the message of a 403 that is a webhook's word on the object, not a missing right."""
+"""Text of a 403 response by which a webhook refused the object.
+
+Other 403 responses mean a missing right.
+"""
 
 
 async def install(
@@ -42,10 +44,10 @@ async def install(
     mode: Mode | None,
     dry_run: bool,
 ) -> Exit:
-    """Print a line for each rule. FINDING if one could not be installed as it ships.
+    """Print a line for each rule. Return FINDING if one could not be installed as it ships.
 
-    mode     None: DryRun for new rules, that of installed ones stays
-    dry_run  the API server and its webhooks judge, nothing is written
+    mode: None: DryRun for new rules, and installed rules keep theirs.
+    dry_run: the API server and its webhooks validate, and nothing is written.
     """
     rules = chosen(wanted)
     failed = False
@@ -65,13 +67,13 @@ async def install(
 async def _install(
     kube: Kube, rule: NodeRemedier, pack: str, mode: Mode | None, dry_run: bool
 ) -> tuple[str, bool]:
-    """What was done, and whether the cluster now has the rule as it ships."""
+    """Install one rule. Return what was done, and whether the cluster has the rule as it ships."""
     query = {"dryRun": "All"} if dry_run else None
     for _ in range(TRIES):
         try:
             return await _once(kube, rule, pack, mode, query)
         except (Conflict, NotFound, AlreadyExists):
-            continue  # somebody wrote, deleted or created it meanwhile: look again
+            continue  # it was written, deleted or created meanwhile: read it again
         except (BadRequest, Invalid) as error:
             return f"refused: {error.message or error}", False
         except Forbidden as error:
@@ -107,7 +109,10 @@ async def _once(
 
 
 def manifest(rule: NodeRemedier, pack: str, mode: Mode) -> dict[str, Any]:
-    """The rule as it is written. One that infers acts on nothing: its mode stays Enforce."""
+    """Build the object to write.
+
+    A rule that infers a fact does not act: it stays Enforce unless Off.
+    """
     written = rule.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
     own = rule.spec.infer is None or mode is Mode.OFF
     spec = written["spec"] | {"mode": (mode if own else Mode.ENFORCE).value}
@@ -124,7 +129,9 @@ def manifest(rule: NodeRemedier, pack: str, mode: Mode) -> dict[str, Any]:
 
 
 def warnings(rules: Mapping[str, Sequence[NodeRemedier]], mode: Mode = DEFAULT) -> Iterator[str]:
-    """What a person should know of the packs: what `mode` cannot do yet, what else they need."""
+    """Yield warnings: rules that cannot act in `mode`, and inferred facts of rules that are
+    missing.
+    """
     inferred = {
         rule.spec.infer.fact: (pack, rule.metadata.name)
         for pack, some in packs().items()
@@ -146,7 +153,7 @@ def warnings(rules: Mapping[str, Sequence[NodeRemedier]], mode: Mode = DEFAULT) 
 
 
 def _unavailable(mode: Mode) -> str:
-    """What becomes of a rule in `mode` that has a step to come."""
+    """Say what happens to a rule with an unsupported step in `mode`."""
     if mode in ACTING:
         return "will be refused by the operator"
     return "cannot act yet, in Enforce and Approve it will be refused"

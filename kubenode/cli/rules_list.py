@@ -1,4 +1,4 @@
-"""`kubenode rules list`: the rules that ship, pack by pack, and those that a cluster has."""
+"""`kubenode rules list`: lists the rules of the library, or those of a cluster."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,12 @@ Item = dict[str, Any]
 
 
 def of_library(pack: str | None, output: Listing) -> Exit:
-    """What ships; `pack` None is every pack. Raises Refusal for a pack that does not."""
+    """List the library.
+
+    pack: None for every pack.
+
+    Raises Refusal for an unknown pack.
+    """
     if pack is not None:
         chosen([pack])
     items = [
@@ -51,7 +56,10 @@ def of_library(pack: str | None, output: Listing) -> Exit:
 async def of_cluster(
     kubeconfig: str | None, context: str | None, pack: str | None, output: Listing
 ) -> Exit:
-    """What is installed, with what the operator says of it."""
+    """List the installed rules with the status that the operator reports.
+
+    pack: None for every pack.
+    """
     async with connected(kubeconfig, context) as kube:
         fleet = await fleet_rules(kube)
     items = [_of_cluster(rule) for rule in fleet.rules]

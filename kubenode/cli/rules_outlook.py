@@ -1,7 +1,8 @@
-"""What a rule that matches a node waits for now, and until when: the end of its explanation.
+"""Explains what a matching rule waits for now, and until when. It ends the rule's explanation.
 
-The choice is production's (remedy.remedier.choice). Of a live cluster it is made once, without what
-the operator remembers: since when rules match. A job that waits says that itself.
+The choice is made by production code (remedy.remedier.choice). In a live cluster it is made once
+and without the operator's memory of when rules began to match. A job's own hold is reported
+unchanged.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,11 @@ from rules.program import RuleVersion
 
 @dataclass(frozen=True, slots=True)
 class RuleOutlook:
-    """What becomes of a rule that matches.
+    """What happens with a rule that matches.
 
-    why    the reason, `Acts` for one that makes its job now, `Job` for one whose job has begun
-    text   a sentence
-    until  when it is over at the earliest; None: when something changes
+    why: the reason of the wait, `Acts` if its job is made now, `Job` if its job has begun.
+    text: a sentence.
+    until: the earliest end of the wait; None if it ends by a change.
     """
 
     why: str
@@ -42,7 +43,7 @@ class RuleOutlook:
 
 
 def of_live(live: Live, now: datetime) -> Mapping[str, RuleOutlook]:
-    """By name what becomes of each rule that matches the node now."""
+    """Return the outlook of each rule that matches the node now, by name."""
     if live.node is None or not live.facts.fresh:
         return {}
     active = {
@@ -67,7 +68,7 @@ def of_live(live: Live, now: datetime) -> Mapping[str, RuleOutlook]:
 
 
 def waits_of(waiting: Sequence[RuleWait]) -> dict[str, RuleOutlook]:
-    """By rule."""
+    """Return the outlooks of rules that wait, by name."""
     return {wait.rule: RuleOutlook(str(wait.why), sentence(wait), wait.until) for wait in waiting}
 
 
@@ -78,9 +79,9 @@ def with_job(
     phase: JobPhase,
     hold: tuple[str, str] | None,
 ) -> None:
-    """Tell of an open job of the rule, unless it waits before it begins, which is told already.
+    """Replace the outlook of a rule that has an open job by the state of that job.
 
-    hold  reason and sentence of its hold
+    hold: reason and message of the job's hold; None for no hold.
     """
     standing = outlooks.get(rule)
     if standing is None or standing.why != WaitReason.OPEN_JOB:
@@ -110,5 +111,5 @@ def _ordered(wait: InitialWait | None) -> RuleOutlook:
 
 
 def lines(standing: RuleOutlook | None) -> Sequence[str]:
-    """Below the explanation of a rule; none for one that does not match."""
+    """Return the lines below the explanation of a rule; none for a rule that does not match."""
     return () if standing is None else (f"  now: {standing.text}",)

@@ -1,7 +1,7 @@
-"""What an installed rule of the library carries: its pack, and a digest of the rule as it was.
+"""Annotations of installed rules of the library: the pack, and a digest of the rule as installed.
 
-The digest tells a rule that a person changed from one that only an older version of the library
-wrote. The mode is no part of it: switching a rule from DryRun to Enforce is what it is there for.
+The digest tells a rule that a person changed from a rule of an older library. It excludes the mode,
+which people are meant to change.
 """
 
 import difflib
@@ -19,7 +19,10 @@ ALL = "all"
 
 
 def digest(rule: NodeRemedier) -> str:
-    """Of the spec without mode and defaults: the API server fills in defaults, we may add some."""
+    """Return the digest of the spec without mode and defaults.
+
+    The API server fills in defaults, and later versions may add some.
+    """
     spec = rule.spec.model_dump(
         mode="json", by_alias=True, exclude_none=True, exclude_defaults=True
     )
@@ -29,13 +32,13 @@ def digest(rule: NodeRemedier) -> str:
 
 
 def changed(live: NodeRemedier) -> bool | None:
-    """Whether a person changed an installed rule; None: it is not of the library."""
+    """Return whether a person changed an installed rule; None if it is not of the library."""
     mark = live.metadata.annotations.get(DIGEST)
     return None if mark is None else mark != digest(live)
 
 
 def chosen(wanted: Sequence[str]) -> dict[str, list[NodeRemedier]]:
-    """The rules of `PACK`, `PACK/RULE` and `all`, by pack. Raises Refusal for what is not there."""
+    """Return the rules named by `PACK`, `PACK/RULE` or `all`, by pack. Raises Refusal."""
     there = packs()
     by_pack: dict[str, dict[str, NodeRemedier]] = {}
     for word in there if ALL in wanted else wanted:

@@ -1,8 +1,8 @@
-"""`kubenode run remedy|defender|all`: settings read, the cluster greeted, parts wired and served.
+"""`kubenode run remedy|defender|all`: reads settings, checks the cluster, and runs the parts.
 
-Everything that a person can put right is checked before the first part starts: settings,
-kubeconfig, server, credentials, CRDs, namespace, engine. What decides and acts runs under a lease
-of its program's name; what only follows the API server runs on every replica.
+Before the first part starts, everything that a person can fix is checked: settings, kubeconfig,
+server, credentials, CRDs, namespace, rule engine. Parts that decide and act run only on the leader.
+Parts that only follow the API server run on every replica.
 """
 
 import socket
@@ -67,12 +67,16 @@ Flags = Mapping[str, Any]
 
 LEASE_TIMEOUT = 5.0
 KEEP_SECONDS = 0.2
-"""A rule that is loaded is kept this much later: several changes are one."""
+"""Delay before a loaded rule is stored as a revision, so that several changes are stored as one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramContext:
-    """What every program stands on."""
+    """What every program is built on: clients, clock, metrics, leader election.
+
+    election: None with --no-lease.
+    lease_kube: the client for the Lease alone.
+    """
 
     settings: Central
     kube: Kube
@@ -84,31 +88,34 @@ class ProgramContext:
     lease_kube: Kube
     audit: Audit
     restore: RestoreWatch | None = None
-    """None with --no-lease: there may be no namespace to write the record into."""
+    """None with --no-lease: the namespace for its record may not exist."""
     informers: Informers = field(default_factory=Informers)
-    """One for each kind, whoever in this process reads it."""
+    """One informer for each kind, shared by all readers in this process."""
 
     def frozen(self) -> str:
-        """Why nothing may be deleted, stopped or replaced now, "" if it may."""
+        """Return why nothing may be deleted, stopped or replaced now, "" if it may."""
         return self.restore.frozen() if self.restore is not None else ""
 
     def restored_or_unverified(self) -> str:
-        """Why a restore of etcd freezes, or may freeze, "" if none does."""
+        """Return why a restore of etcd freezes acts or may do so, "" if it does not."""
         return self.restore.restored_or_unverified() if self.restore is not None else ""
 
     def unverified(self) -> str:
-        """Why a restore of etcd is possible that nobody has looked for yet, "" if none is."""
+        """Return why a restore of etcd is still possible and not yet checked, "" if it is not."""
         return self.restore.unverified() if self.restore is not None else ""
 
     async def serve(self, parts: Sequence[Part], ground: Sequence[Part]) -> None:
-        """`parts` under the lease, `ground` always, until a signal."""
+        """Run until a signal: `parts` on the leader only, `ground` on every replica."""
         led = parts if self.election is None else [Led(self.election, parts)]
         watch = [] if self.restore is None else [self.restore]
         await run_until_signal(led, ground=[self.kube.delay, *ground, *watch, self.health])
 
 
 class Led:
-    """A Part: its parts run while we lead; when the lease is lost the process ends."""
+    """A Part that runs other parts while this replica leads.
+
+    The process ends when the lease is lost.
+    """
 
     name = "leader"
 
@@ -147,7 +154,7 @@ def defender(flags: Flags) -> None:
 
 @asynccontextmanager
 async def standing(settings: Central, program: str) -> AsyncIterator[ProgramContext]:
-    """The ground of `program`, checked. Raises Refusal, KubeconfigError."""
+    """Yield the checked context of `program`. Raises Refusal or KubeconfigError."""
     logs.setup(settings.log_level, settings.log_json)
     with traced(settings.traces_url, program):
         async with _standing(settings, program) as ground:
@@ -192,8 +199,10 @@ async def _standing(settings: Central, program: str) -> AsyncIterator[ProgramCon
 
 
 def clients(settings: Central, metrics: RuntimeMetrics, clock: Clock) -> tuple[Kube, Kube]:
-    """One for everything, one for the Lease. That one asks every 2 s, so it is the first to hear
-    the end of an outage, and tells the other.
+    """Create the main client and the client of the Lease.
+
+    The Lease is requested every 2 s by default, so its client is the first to notice the end of an
+    API server outage, and informs the main client.
     """
     outage = Outage()
     main = Kube(
@@ -267,7 +276,7 @@ async def _defender(settings: DefenderFlags) -> None:
     ):
         service = _service(ground, shares)
         opened = _doors(service, ground, settings)
-        # A follower listens too: it answers that it does not hold the lease, which is a no.
+        # A follower listens too: it refuses, because it does not hold the lease.
         parts = [*service.parts, *_endpoints(ground, settings)]
         await ground.serve(parts, [*service.ground, *opened.parts])
 
@@ -280,7 +289,7 @@ def _endpoints(ground: ProgramContext, settings: DefenderFlags) -> list[Part]:
 
 
 async def _everything(settings: EverythingFlags) -> None:
-    from kubenode.cli.run_machine import operator_if_served  # it stands on this module
+    from kubenode.cli.run_machine import operator_if_served  # it imports this module
 
     require_engine()
     async with standing(settings, "all") as ground:
@@ -295,7 +304,7 @@ async def _everything(settings: EverythingFlags) -> None:
 
 def _checked(settings: ApiFlags) -> None:
     from kubenode.cli.defender_frontends import (
-        checked,  # web servers: not for a remedy operator alone
+        checked,  # web servers: a remedy operator alone does not need them
     )
 
     checked(settings)
@@ -331,7 +340,11 @@ async def _operate(
     more: Sequence[Part] = (),
     below: Sequence[Part] = (),
 ) -> None:
-    """Serve a remedy operator, with other parts under the same lease."""
+    """Run a remedy operator.
+
+    more: further parts that run on the leader.
+    below: further parts that run on every replica.
+    """
     registry = ground.metrics.registry
     outside = received(settings.receivers_file)
     async with (
@@ -375,7 +388,7 @@ async def _operate(
 
 
 def _revisions(operator: RemedyOperator, ground: ProgramContext) -> Controller:
-    """Keeps the last good version of each rule in our namespace."""
+    """Return the controller that stores the last good version of each rule in our namespace."""
     rules, namespace = operator.rules, ground.settings.namespace
     revisions = Revisions(ground.kube, namespace, ground.fence, rules.good)
     rules.remember = revisions.read
@@ -396,7 +409,7 @@ def _revisions(operator: RemedyOperator, ground: ProgramContext) -> Controller:
 def _admission(
     operator: RemedyOperator, ground: ProgramContext, settings: RuleWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
-    """The parts of the webhook, none without settings. Followers answer too."""
+    """Yield the parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return

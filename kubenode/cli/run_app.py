@@ -1,6 +1,6 @@
 """`kubenode run ...`: the programs and their flags.
 
-A flag that is not given is None here: its KUBENODE_* variable or its default holds then
+A flag that is not given is None here. Its KUBENODE_* variable or its default then applies
 (kubenode.cli.settings).
 """
 

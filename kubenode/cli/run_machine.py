@@ -63,7 +63,7 @@ async def _machine(settings: MachineFlags) -> None:
 def _admission(
     operator: MachineOperator, settings: MachineWebhookSettings | None
 ) -> Iterator[Sequence[Part]]:
-    """The parts of the webhook, none without settings. Followers answer too."""
+    """Yield the parts of the webhook, none without settings. Followers answer too."""
     if settings is None:
         yield ()
         return
@@ -98,7 +98,9 @@ def operator_on(
 async def operator_if_served(
     ground: ProgramContext, permits: Permits, settings: EverythingFlags
 ) -> AsyncIterator[MachineOperator | None]:
-    """For a program that does more: None where the API server knows no certificate requests."""
+    """Yield an operator for `kubenode run all`; None if the API server serves no certificate
+    requests.
+    """
     try:
         await ground.kube.get(CERTIFICATES)
     except NotFound:

@@ -18,7 +18,11 @@ LEVELS = {LintSeverity.ERROR: "error", LintSeverity.ADVICE: "warning"}
 
 @dataclass(frozen=True, slots=True)
 class FileFinding:
-    """A finding in a file. Line and column count from 1; `field` is "" for the file as a whole."""
+    """A finding in a file.
+
+    line, column: counted from 1.
+    field: "" for the file as a whole.
+    """
 
     file: Path
     line: int
@@ -34,7 +38,7 @@ class FileFinding:
 
 
 def sarif(findings: Sequence[FileFinding], version: str) -> dict[str, Any]:
-    """The whole log: one run of one tool."""
+    """Build the whole log: one run of one tool."""
     codes = list(CODES)
     return {
         "$schema": SCHEMA,
@@ -85,7 +89,7 @@ def _result(finding: FileFinding, index: int) -> dict[str, Any]:
 
 
 def uri(path: Path) -> str:
-    """Relative to the working folder where it lies in it: hosts know files by these."""
+    """Return the path relative to the working folder if it is inside, as code hosts need it."""
     try:
         near = path.resolve().relative_to(Path.cwd())
     except ValueError:
@@ -94,6 +98,6 @@ def uri(path: Path) -> str:
 
 
 def _fingerprint(finding: FileFinding) -> str:
-    """The same for the same finding after lines have moved."""
+    """Return a fingerprint that stays the same when lines move."""
     parts = (finding.code, finding.rule, finding.field, finding.file.name)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

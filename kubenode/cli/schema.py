@@ -1,6 +1,6 @@
-"""`kubenode rules schema`: what editors need to check and complete our YAML while it is written.
+"""`kubenode rules schema`: prints JSON schemas with which editors check and complete our YAML.
 
-Beside the kinds of the API there is the schema of rule tests, which is no kind of a cluster.
+Beside the kinds of the API there is the schema of rule tests, which are not stored in clusters.
 """
 
 import difflib

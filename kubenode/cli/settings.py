@@ -1,7 +1,6 @@
 """The settings of `kubenode run remedy|defender|all`, beyond those of every program.
 
-What a single value can be wrong in is checked by its field; what several are wrong in together, by
-`checked` of the program that uses them.
+Each field validates its own value. The function `checked` of each program validates combinations.
 """
 
 import ipaddress
@@ -28,7 +27,7 @@ URLS = r"^https?://[^,\s]+(,https?://[^,\s]+)*$"
 
 
 class Central(Settings):
-    """What the central programs share beyond the runtime's settings."""
+    """Settings of all central programs beyond those of the runtime."""
 
     no_lease: bool = Field(False, description="elect no leader; only where nobody else runs")
     audit_file: str = Field(
@@ -73,7 +72,7 @@ class Central(Settings):
 
 
 class AskerFlags(Central):
-    """Where Kube Defender is, of the programs that ask it over HTTP."""
+    """Address and credentials of Kube Defender, for programs that call it over HTTP."""
 
     defender_url: str = Field(
         "http://127.0.0.1:8082",
@@ -101,7 +100,7 @@ class AskerFlags(Central):
 
 
 class PrometheusFlags(Central):
-    """Of the programs that run the Machine operator."""
+    """Settings of programs that run the Machine operator."""
 
     prometheus_url: str = Field(
         "",
@@ -111,7 +110,7 @@ class PrometheusFlags(Central):
 
 
 class MachineMakingFlags(Central):
-    """Of the programs that run the Machine operator, which makes machines too."""
+    """Settings of programs that run the Machine operator, which also makes machines."""
 
     providers_file: str | None = Field(
         None, description="who runs and makes the machines; docs/providers.md"
@@ -137,7 +136,7 @@ class MachineMakingFlags(Central):
 
 
 class HostDoctorFlags(Central):
-    """Where others tell what they know of hosts, of the programs that run the remedy operator."""
+    """Settings of Host Doctor's listener, for programs that run the remedy operator."""
 
     host_doctor_port: int | None = Field(
         None, ge=0, le=65535, description="where Host Doctor listens; 0: free; not given: nowhere"
@@ -183,14 +182,14 @@ class HostDoctorFlags(Central):
 
     @property
     def host_doctor_names(self) -> tuple[str, ...]:
-        """What its certificate is for."""
+        """Return the host names for its certificate."""
         name = f"{self.host_doctor_service}.{self.namespace}"
         more = [self.host_doctor_host] if self.host_doctor_host else []
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
 
 
 class WebhookFlags(HostDoctorFlags):
-    """The admission webhook for rules, of the programs that run the remedy operator."""
+    """Settings of the admission webhook for rules, for programs that run the remedy operator."""
 
     webhook_port: int | None = Field(
         None, ge=0, le=65535, description="where rules are checked before they are stored; 0: free"
@@ -238,7 +237,10 @@ class WebhookFlags(HostDoctorFlags):
 
     @property
     def max_matching(self) -> int | str:
-        """Held at admission, and at load whether or not there is a webhook."""
+        """Return the limit on matching nodes.
+
+        It applies at admission, and at load even without a webhook.
+        """
         most = self.webhook_max_matching
         return most if most.endswith("%") else int(most)
 
@@ -249,7 +251,7 @@ class WebhookFlags(HostDoctorFlags):
 
     @property
     def webhook(self) -> RuleWebhookSettings | None:
-        """None: there shall be no webhook."""
+        """Return the settings of the webhook; None if there is no webhook."""
         if self.webhook_port is None:
             return None
         return RuleWebhookSettings(
@@ -266,11 +268,11 @@ class WebhookFlags(HostDoctorFlags):
 
 
 class RemedyFlags(WebhookFlags, AskerFlags):
-    """Of `kubenode run remedy`."""
+    """Settings of `kubenode run remedy`."""
 
 
 class DashboardFlags(Central):
-    """Kube Defender's dashboard, of the programs that run Kube Defender."""
+    """Settings of Kube Defender's dashboard, for programs that run Kube Defender."""
 
     dashboard_port: int | None = Field(
         None, ge=0, le=65535, description="where the dashboard listens; 0: free; not given: none"
@@ -297,7 +299,7 @@ class DashboardFlags(Central):
 
 
 class ApiFlags(DashboardFlags):
-    """Kube Defender's API and admission webhook, of the programs that run Kube Defender."""
+    """Settings of Kube Defender's API and admission webhook, for programs that run it."""
 
     listen_address: str = Field("127.0.0.1", description="where Kube Defender's API listens")
     listen_port: int | None = Field(
@@ -340,7 +342,7 @@ class ApiFlags(DashboardFlags):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What our certificate is for."""
+        """Return the host names for our certificate."""
         name = f"{self.tls_service}.{self.namespace}"
         more = [self.tls_host] if self.tls_host else []
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *more)
@@ -379,7 +381,7 @@ class DefenderFlags(ApiFlags):
 
 
 class EverythingFlags(WebhookFlags, ApiFlags, PrometheusFlags, MachineMakingFlags):
-    """Of `kubenode run all`."""
+    """Settings of `kubenode run all`."""
 
 
 def path_of(text: str | None) -> Path | None:
@@ -387,7 +389,7 @@ def path_of(text: str | None) -> Path | None:
 
 
 def local(address: str) -> bool:
-    """Whether this host alone reaches what listens there."""
+    """Return whether only this host reaches what listens at the address."""
     try:
         return ipaddress.ip_address(address).is_loopback
     except ValueError:
@@ -395,5 +397,5 @@ def local(address: str) -> bool:
 
 
 def _entries(text: str) -> list[str]:
-    """Of a list with commas between."""
+    """Return the entries of a list separated by commas."""
     return [entry.strip() for entry in text.split(",") if entry.strip()]

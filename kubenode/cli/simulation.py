@@ -1,7 +1,7 @@
-"""The only import of the simulation: raises Refusal where it is not installed.
+"""Imports the simulation for commands. Raises Refusal if the package is not installed.
 
-Production images do not contain the package `simulation`. Commands import this module when they
-run, never before, so that every other command works without it.
+Production images do not contain the package `simulation`. Commands import this module only when
+they run, so that every other command works without it.
 """
 
 from kubenode.cli.exits import Exit, Refusal

@@ -1,4 +1,4 @@
-"""Lists as tables for people, and as JSON and YAML for programs."""
+"""Prints lists as tables for people, and as JSON and YAML for programs."""
 
 import io
 import json
@@ -12,7 +12,7 @@ from kubenode.cli.options import Listing
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Columns as wide as they must be, two spaces between; empty cells are `-`."""
+    """Render rows in aligned columns with two spaces between them; empty cells are `-`."""
     cells = [[str(cell) if cell not in ("", None) else "-" for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [list(head), *cells]) for n in range(len(head))]
     return [
@@ -36,7 +36,11 @@ def show(
     wide: Mapping[str, str],
     output: Listing,
 ) -> None:
-    """Print `items`; `columns` and `wide` are heading to key."""
+    """Print `items`.
+
+    columns: heading to key of an item.
+    wide: further columns of `-o wide`, likewise.
+    """
     match output:
         case Listing.JSON:
             typer.echo(json.dumps(items, indent=2, ensure_ascii=False))

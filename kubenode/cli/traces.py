@@ -1,4 +1,4 @@
-"""Where the spans of a program go."""
+"""Sends the spans of a program to a collector."""
 
 import socket
 from collections.abc import Iterator
@@ -9,11 +9,14 @@ from kubenode.runtime.telemetry.tracing import collecting
 
 @contextmanager
 def traced(url: str, program: str) -> Iterator[None]:
-    """To the collector at `url` until the end of the block; "": nowhere. Raises CannotStart."""
+    """Send spans to the collector at `url` until the block ends; "" sends none.
+
+    Raises CannotStart.
+    """
     if not url:
         yield
         return
-    from kubenode.runtime.telemetry.otlp import Otlp  # large, and of an extra
+    from kubenode.runtime.telemetry.otlp import Otlp  # large, and installed only as an extra
 
     tracer = Otlp(url, f"kubenode-{program}", socket.gethostname())
     try:

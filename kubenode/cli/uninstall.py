@@ -1,8 +1,9 @@
-"""`kubenode uninstall`: what `kubenode install` and the programs have made is taken away again.
+"""`kubenode uninstall`: removes what `kubenode install` and the programs have created.
 
-In two goes, and each may be run again. While the programs run: rules, so that nothing new begins,
-then jobs, Machines and components, whose finalizers the programs take off once all that is theirs
-is undone. When the programs are gone: marks that nobody owns any more, kinds, namespaces.
+It takes two runs, each of which can be repeated. The first is for a cluster in which the programs
+run. It deletes rules, so that nothing new begins, and then jobs, Machines and components; the
+programs remove the finalizers after they have undone their changes. The second run is after the
+programs are stopped. It removes marks on nodes, kinds and namespaces.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +25,7 @@ from machine.names import COMPONENTS
 
 SYSTEM = NAMESPACES[0]
 LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine")
-"""Leases of programs that run."""
+"""Leases of the programs."""
 ORDER: tuple[tuple[str, str], ...] = (
     ("noderemediers", "kubenode-remedy"),
     ("machinesets", "kubenode-machine"),
@@ -33,8 +34,10 @@ ORDER: tuple[tuple[str, str], ...] = (
     ("machines", "kubenode-machine"),
     ("machinecomponents", "kubenode-machine"),
 )
-"""Kinds that begin something or have finalizers, and the Lease of who takes these off. A component
-stays while a Machine names it, a set until its Machines are done with it."""
+"""Kinds that start something or have finalizers, in the order of their deletion, with the Lease of
+the program that removes the finalizers. A component stays while a Machine names it, a set until its
+Machines are done with it.
+"""
 POLL_SECONDS, TELL_SECONDS = 0.5, 15.0
 WRITES = 5
 SHOWN = 5
@@ -43,14 +46,17 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Uninstaller:
-    """seconds  that each kind and each namespace may take to go"""
+    """Removes KubeNode from a cluster.
+
+    seconds: timeout for each kind and each namespace.
+    """
 
     kube: Kube
     tell: Callable[[str], None]
     seconds: float
 
     async def run(self) -> None:
-        """Raises Refusal with what holds it up, and what to do."""
+        """Remove everything, or stop and say which programs to stop first. Raises Refusal."""
         there = await self._kinds()
         await self._no_instances(there)
         for kind, lease in ORDER:
@@ -69,7 +75,7 @@ class Uninstaller:
         self.tell("nothing of KubeNode is left in this cluster")
 
     async def _kinds(self) -> set[str]:
-        """Plurals of our kinds that the cluster has."""
+        """Return the plurals of our kinds that the cluster serves."""
         try:
             served = await self.kube.get(f"/apis/{paths.GROUP}/{paths.VERSION}")
         except NotFound:
@@ -77,7 +83,10 @@ class Uninstaller:
         return {resource["name"] for resource in served.get("resources", ())}
 
     async def _no_instances(self, there: set[str]) -> None:
-        """Raises Refusal: an instance must not go by the way. Names hosts that keep the agent."""
+        """Raise Refusal if deletion would delete instances of a provider.
+
+        For imported hosts, report that the agent stays.
+        """
         if "machines" not in there:
             return
         made, hosts = [], []
@@ -102,7 +111,10 @@ class Uninstaller:
     # -- objects ------------------------------------------------------------------------------
 
     async def _empty(self, kind: str, lease: str) -> None:
-        """Delete all of a kind, and those that come meanwhile. Raises Refusal."""
+        """Delete all objects of a kind, and those that appear meanwhile.
+
+        Raises Refusal on a timeout.
+        """
         clock, path = self.kube.clock, paths.custom(kind)
         end = clock.monotonic() + self.seconds
         reported_at, count = clock.monotonic(), -1
@@ -137,7 +149,7 @@ class Uninstaller:
         )
 
     async def _delete(self, path: str) -> bool:
-        """Whether it was there."""
+        """Delete an object. Return whether it existed."""
         try:
             await self.kube.delete(path, propagation="Background")
         except NotFound:
@@ -145,7 +157,10 @@ class Uninstaller:
         return True
 
     async def _away(self, what: Mapping[str, str]) -> None:
-        """Delete objects, path by words for it, and wait until they are gone. Raises Refusal."""
+        """Delete objects and wait until they are gone. Raises Refusal on a timeout.
+
+        what: description to path.
+        """
         going = {label: path for label, path in what.items() if await self._delete(path)}
         end = self.kube.clock.monotonic() + self.seconds
         for label, path in going.items():
@@ -168,7 +183,7 @@ class Uninstaller:
     # -- programs and nodes -------------------------------------------------------------------
 
     async def _programs(self) -> str:
-        """What is to be done to the programs first, "" if none is there."""
+        """Return which programs must be stopped first and how, "" if none runs."""
         secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
         query = {"fieldSelector": "type=helm.sh/release.v1"}
         releases = (await self.kube.get(secrets, query=query))["items"]
@@ -186,7 +201,10 @@ class Uninstaller:
         return f"now stop who holds Lease {', '.join(running)}" if running else ""
 
     async def _renewed(self, name: str) -> bool:
-        """Whether somebody renews the Lease, seen by that, as two clocks may differ."""
+        """Return whether the Lease is being renewed.
+
+        It waits for a change, since two clocks may differ.
+        """
         clock, path = self.kube.clock, paths.lease(SYSTEM, name)
         first = (await self._get(path) or {}).get("spec", {})
         end = clock.monotonic() + float(first.get("leaseDurationSeconds") or 0)
@@ -206,7 +224,10 @@ class Uninstaller:
                 current = await self._get(paths.node(node["metadata"]["name"]))
 
     async def _cleaned(self, node: Item) -> bool:
-        """False: somebody else wrote the Node meanwhile."""
+        """Remove our marks from a Node.
+
+        Return False if somebody else has written the Node meanwhile.
+        """
         cleanup, meta = plan_cleanup(node), node["metadata"]
         path = paths.node(meta["name"])
         changed = {**cleanup.node.get("metadata", {}), "resourceVersion": meta["resourceVersion"]}

@@ -1,7 +1,7 @@
-"""What a Node still has of ours once no program runs: marks whose owners are gone. Pure.
+"""Finds marks of ours on a Node after all programs have stopped. Pure.
 
-Taken off are what our programs write. Words of people for us (`kubenode.io/pool`, `hands-off` ...)
-stay theirs, and so does a cordon that carries no mark of ours.
+Only what our programs write is removed. Annotations by which people instruct us
+(`kubenode.io/pool`, `hands-off` ...) stay, and so does a cordon without a mark of ours.
 """
 
 import json
@@ -18,14 +18,16 @@ from remedy.job import marks
 from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE
 
 AGENT = "kubenode-agent"
-"""As the API server names who wrote the conditions of detectors."""
+"""The field manager that the API server notes for conditions of the agent's detectors."""
 _node = structs(Node)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCleanup:
-    """node    merge patch of the Node, empty for nothing
-    status  strategic merge patch of its status, likewise
+    """The patches that clean a Node.
+
+    node: merge patch of the Node, empty for no change.
+    status: strategic merge patch of its status, empty for no change.
     """
 
     node: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +35,10 @@ class NodeCleanup:
 
 
 def plan_cleanup(raw_node: Mapping[str, Any]) -> NodeCleanup:
-    """`raw_node` is the Node as the API server shows it, with its managedFields."""
+    """Compute the patches.
+
+    raw_node: the Node as the API server returned it, with its managedFields.
+    """
     node = _node(msgspec.json.encode(raw_node))
     notes = node.metadata.annotations
     released = nodesync.release(node, notes.get(MACHINE, ""))
@@ -57,7 +62,7 @@ def plan_cleanup(raw_node: Mapping[str, Any]) -> NodeCleanup:
 
 
 def list_agent_conditions(raw_node: Mapping[str, Any]) -> Iterator[str]:
-    """Types of the conditions that the agent wrote last and that are there."""
+    """Yield the types of existing conditions that the agent wrote last."""
     there = {condition["type"] for condition in raw_node.get("status", {}).get("conditions", ())}
     for entry in raw_node["metadata"].get("managedFields", ()):
         if entry.get("manager") != AGENT:

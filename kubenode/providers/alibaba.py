@@ -1,8 +1,9 @@
 """ECS instances of Alibaba Cloud, and the scaling groups (ESS) that they belong to.
 
-ECS has no client token for stopping, starting and rebooting: `off` and `on` look first and may be
-repeated, a reboot is asked once. A scaling group takes a stopped instance for unhealthy and removes
-it, so that `off` of a member is refused unless the group leaves it alone.
+ECS has no client token for stop, start and reboot. `off` and `on` read the state first and may be
+repeated; a reboot is sent once. A scaling group treats a stopped instance as unhealthy and removes
+it, so `off` of a member is refused unless the group would leave the stopped instance alone or the
+settings allow it.
 """
 
 import json
@@ -52,15 +53,15 @@ STATES = {
     "Stopped": PowerState.OFF,
     "Stopping": PowerState.STOPPING,
 }
-"""Status of an instance. A released one is not found."""
+"""Power state by the Status of an instance. A released instance is not found."""
 LEAVING = frozenset({"Removing", "RemovingWait", "Detaching"})
-"""Lifecycle states in a scaling group of an instance that is on its way out."""
+"""Lifecycle states of an instance that its scaling group is removing."""
 ALLOWED = "DryRunOperation"
-"""Error code of a dry run that would have been done."""
+"""Error code of a dry run whose request would have been carried out."""
 WAITS_FOR_US = "Inquiring"
 IN_PROGRESS = ("Scheduled", "Executing", "Executed")
 FINISHED = ("Avoided", "Canceled", "Failed", "Rejected")
-"""Cycle status of a system event."""
+"""Cycle statuses of an event that has ended. The two names above have those of open events."""
 _NAMESPACE = uuid.UUID("0b3a4b8e-58ab-5a40-9c55-9a7d9f0d6b1e")
 
 
@@ -71,7 +72,10 @@ class AlibabaClients:
 
 
 class Alibaba:
-    """One region of one account. `credentials` are the default chain unless given."""
+    """Provider for one region of one account.
+
+    `credentials`: the default credential chain of the SDK if None.
+    """
 
     name = NAME
     can = Can(off=True, reset=True, replace=True, approve=True)
@@ -98,7 +102,7 @@ class Alibaba:
         if instance.status == "Stopped":
             return
         self._group_leaves_alone(instance.instance_id)
-        # Its processors stay ours: released ones may not be had again when it is switched on.
+        # KeepCharging keeps the processors reserved: released ones may be out of stock later.
         api_request = StopInstanceRequest(
             instance_id=instance.instance_id, force_stop=True, stopped_mode="KeepCharging"
         )
@@ -176,7 +180,7 @@ class Alibaba:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     def _instance(self, machine: ProviderMachine) -> Any:
         wanted, region = ids.ecs(machine.provider_id).instance, self._settings.region
@@ -191,7 +195,11 @@ class Alibaba:
         return instances[0]
 
     def _may_describe(self, instance: str) -> None:
-        """Whoever lacks the right sees an empty list too: a dry run tells. Raises what it says."""
+        """Check by a dry run that we have the right to describe `instance`.
+
+        Without that right ECS returns an empty list instead of an error. Raises the error of the
+        dry run.
+        """
         query = DescribeInstancesRequest(
             region_id=self._settings.region, instance_ids=json.dumps([instance]), dry_run=True
         )
@@ -202,7 +210,7 @@ class Alibaba:
                 raise
 
     def _checked(self, machine: ProviderMachine) -> Any:
-        """The instance, which is surely the Node's. Raises Refused."""
+        """Return the instance, proved to be the Node's. Raises Refused on a mismatch."""
         instance = self._instance(machine)
         inside = instance.vpc_attributes.private_ip_address if instance.vpc_attributes else None
         addresses = list((inside.ip_address if inside else None) or ())
@@ -228,7 +236,7 @@ class Alibaba:
         return groups[0]
 
     def _group_leaves_alone(self, instance: str) -> None:
-        """Raises Refused if a group would remove the instance once it is stopped."""
+        """Raise Refused if a scaling group would remove the instance once it is stopped."""
         if self._settings.stop_in_group is StopInGroup.ALLOW:
             return
         member = self._member(instance)
@@ -246,7 +254,7 @@ class Alibaba:
         )
 
     def _group_makes_another(self, group_id: str) -> None:
-        """Raises Refused if nothing would follow an instance that is removed from the group."""
+        """Raise Refused if the group would not replace an instance that is removed from it."""
         group = self._group(group_id)
         if "ScaleOut" in (group.suspended_processes or ()):
             raise Refused(
@@ -261,7 +269,7 @@ class Alibaba:
 
 
 def _clients(settings: AlibabaSettings, given: Credentials | None) -> AlibabaClients:
-    """Without retries, which the SDK does only when told to."""
+    """Build the clients without retries: the SDK retries only if its configuration says so."""
     credentials = given or Credentials()
     ess = EssClient(_config(settings, settings.ess_endpoint, credentials))
     return AlibabaClients(ecs_client(settings, credentials), ess)

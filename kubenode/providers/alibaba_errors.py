@@ -1,7 +1,7 @@
-"""What ECS, ESS and their SDK mean by their errors.
+"""Translation of errors of ECS, ESS and their SDK into ProviderErrors.
 
 Codes: "Common error codes" of Alibaba Cloud's API, and those of StopInstance, StartInstance,
-RebootInstance and RemoveInstances. A code may go on after a dot: `Throttling.User`.
+RebootInstance and RemoveInstances. A code may have a suffix after a dot: `Throttling.User`.
 """
 
 from datetime import timedelta
@@ -105,7 +105,7 @@ def _is(code: str, known: tuple[str, ...]) -> bool:
 
 
 def _message(error: AlibabaCloudException) -> str:
-    """The cloud's own words; the SDK puts the status before and the request's number after them."""
+    """Return the cloud's message, without the status and request ID that the SDK adds to it."""
     data = error.data if isinstance(error.data, dict) else {}
     return str(data.get("Message") or data.get("message") or error.message or "")
 

@@ -1,7 +1,7 @@
-"""System events of ECS: of instances, of disks, and those that ended in the last two days.
+"""System events of ECS: open events of instances and disks, and events of the last two days.
 
-The history comes first: it says whether an event was avoided or took place, which the lists of open
-events tell by its absence alone. The SDK repeats what was throttled or broken.
+The history comes first: it says whether an event was avoided or took place, while an ended event is
+merely missing from the lists of open events. The SDK retries throttled and broken requests.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ EVENTS = {
 SINCE = timedelta(days=2)
 ATTEMPTS = 5
 MORE = ("Throttling.Api", "Throttling.Resource", "Throttling.User", "Throttling.Concurrency")
-"""The SDK compares whole codes."""
+"""Throttling codes in full: the SDK compares whole codes, not prefixes."""
 
 
 class SystemEvents:
@@ -71,7 +71,7 @@ class SystemEvents:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     @property
     def _ecs(self) -> EcsClient:
@@ -117,7 +117,10 @@ class SystemEvents:
 
 
 def _pages(page: Callable[[int], Any], kind: str) -> Iterator[dict[str, Any]]:
-    """As many as the answer's own count says; a list that shrinks meanwhile ends sooner."""
+    """Yield pages until TotalCount is reached or a page is empty, because the list has shrunk.
+
+    Raises Unreachable after `MOST_PAGES` pages.
+    """
     for number in range(1, MOST_PAGES + 1):
         body = page(number).body.to_map()
         yield body
@@ -127,7 +130,7 @@ def _pages(page: Callable[[int], Any], kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _joined(pages: Iterator[dict[str, Any]], kind: str) -> dict[str, Any]:
-    """One answer that holds, of all pages, the entries that have something to tell."""
+    """Return one answer with the entries of all pages that hold an event."""
     entries = [entry for body in pages for entry in _entries(body, kind) if _tells(entry)]
     return {f"{kind}Set": {f"{kind}Type": entries}, "TotalCount": len(entries)}
 
@@ -137,7 +140,10 @@ def _entries(body: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def _tells(entry: dict[str, Any]) -> bool:
-    """Most instances and disks have no event; an entry of the history is one itself."""
+    """Return whether an entry holds an event.
+
+    Most instances and disks have none. An entry of the history is an event itself.
+    """
     for outer, inner in EVENTS.items():
         if outer in entry:
             return bool((entry[outer] or {}).get(inner))

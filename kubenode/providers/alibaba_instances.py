@@ -1,8 +1,8 @@
-"""ECS instances made and ended for Machines.
+"""ECS instances, created and deleted for Machines.
 
-RunInstances takes our token as its ClientToken: asked twice, ECS makes one. Who lacks the right to
-describe sees an empty list, so that nothing is taken for absent before a dry run has said that we
-may look.
+RunInstances takes our token as its ClientToken: a repeated request creates no second instance. A
+caller without the right to describe instances gets an empty list, so an instance counts as absent
+only after a dry run has proved that we have that right.
 """
 
 import base64
@@ -43,9 +43,9 @@ STATES = {
     "Stopping": InstanceState.STOPPED,
     "Stopped": InstanceState.STOPPED,
 }
-"""Status of an instance. A released one is not found."""
+"""Instance state by the Status of an instance. A released instance is not found."""
 MOST_USER_DATA = 32768
-"""Bytes, before they are encoded."""
+"""Bytes, before base64 encoding."""
 PAGE = 100
 MOST_PAGES = 1000
 IN_PROGRESS = ("LastTokenProcessing", "IdempotentProcessing")
@@ -70,7 +70,10 @@ UNAUTHENTICATED = (
 
 
 class AlibabaInstances:
-    """One region of one account. `credentials` are the default chain unless given."""
+    """Instances of one region of one account.
+
+    `credentials`: the default credential chain of the SDK if None.
+    """
 
     provider = NAME
     operations = frozenset({MachineOperationType.REDEPLOY})
@@ -95,7 +98,8 @@ class AlibabaInstances:
         except AlibabaCloudException as error:
             if not _is(str(error.code), (*MISMATCH, *IN_PROGRESS)):
                 raise
-            # It was asked for with other words, or just now; where it is, its tag shows soon.
+            # An earlier request had this token, with other parameters or a moment ago. If it
+            # created an instance, the tag is visible soon.
             if existing := self.find(order.cluster, order.token):
                 return existing
             message = f"{error.code}: {order.token} was asked for before and is not seen yet"
@@ -173,14 +177,14 @@ class AlibabaInstances:
         return explain(error)
 
     def close(self) -> None:
-        """The SDK keeps its connections for the whole process."""
+        """Do nothing: the SDK keeps its connections for the whole process."""
 
     @property
     def _ecs(self) -> EcsClient:
         return self._client.get()
 
     def _pages(self, **which: Any) -> "Sequence[Any]":
-        """All instances of `which`; none only if we may look."""
+        """List all instances that match `which`. An empty list proves that we may describe them."""
         instances: list[Any] = []
         after = ""
         for _ in range(MOST_PAGES):
@@ -200,7 +204,7 @@ class AlibabaInstances:
         return instances
 
     def _may_describe(self, which: "dict[str, Any]") -> None:
-        """Raises what a dry run says if it would not be done."""
+        """Check by a dry run that we may describe instances. Raises the error of the dry run."""
         query = ecs.DescribeInstancesRequest(region_id=self._region, dry_run=True, **which)
         try:
             self._ecs.describe_instances(query)
@@ -231,7 +235,7 @@ class AlibabaInstances:
 
 
 def explain(error: Exception) -> ProviderError | None:
-    """As `alibaba_errors`, with a code where the kind does not tell it."""
+    """Translate an error as `alibaba_errors` does; InstanceError where the code says more."""
     kind = explain_kind(error)
     if kind is None or not isinstance(error, AlibabaCloudException):
         return kind
@@ -265,7 +269,7 @@ def _build_tag_filters(tags: dict[str, str]) -> list[Any]:
 
 
 def _request(region: str, order: InstanceOrder) -> Any:
-    """Of RunInstances. Raises InstanceError."""
+    """Build the request of RunInstances. Raises InstanceError if the user data is too long."""
     config = AlibabaConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         message = f"user data of {size} bytes: ECS takes {MOST_USER_DATA}; shorten the class's"
@@ -284,7 +288,7 @@ def _request(region: str, order: InstanceOrder) -> Any:
         security_group_ids=config.security_group_ids,
         ram_role_name=config.ram_role or None,
         key_pair_name=config.key_pair or None,
-        # User data holds a secret: only who is on the host may ask for it.
+        # User data holds a secret: tokens and the hop limit let only the host itself read it.
         http_endpoint="enabled",
         http_tokens="required",
         http_put_response_hop_limit=1,

@@ -1,9 +1,9 @@
 """EC2 instances, and the Auto Scaling groups that they belong to.
 
-EC2 has no client token for stopping, starting and rebooting: `off` and `on` look first and may be
-repeated, a reset is asked once. An Auto Scaling group takes an instance that is not running for
-unhealthy and terminates it, so that `off` of a member would lose it: it is refused unless the group
-leaves it alone, or the settings allow it.
+EC2 has no client token for stop, start and reboot. `off` and `on` read the state first and may be
+repeated; a reset is sent once. An Auto Scaling group treats an instance that is not running as
+unhealthy and terminates it. `off` of a member would lose the instance, so it is refused unless the
+group would leave the stopped instance alone or the settings allow it.
 """
 
 from collections.abc import Mapping
@@ -45,18 +45,20 @@ STATES = {
     "stopped": PowerState.OFF,
     "terminated": PowerState.GONE,
 }
-"""InstanceState of the EC2 API."""
+"""Power state by the InstanceState of the EC2 API."""
 HIBERNATED = "Client.UserInitiatedHibernate"
-"""Its memory comes back when it is started, with whatever it was about to write: not dark."""
+"""State reason of a hibernated instance. A start restores its memory with pending writes, so its
+power state is UNKNOWN, not OFF.
+"""
 REPLACING_PROCESSES = frozenset({"HealthCheck", "ReplaceUnhealthy"})
-"""Processes of a group: with one of them suspended it does not replace what is stopped."""
+"""Processes of a group. While one of them is suspended, the group replaces no stopped instance."""
 LIFECYCLE = "lifecycle"
-"""How the ID of an event begins that waits for the end of a lifecycle action: then hook, token."""
+"""First part of the ID of an event that waits for a lifecycle action: `lifecycle/HOOK/TOKEN`."""
 COMPLETED = frozenset({"Terminating", "Terminating:Proceed", "Terminated"})
 
 
 class Aws:
-    """One region of one account. `explain` tells botocore's exceptions."""
+    """Provider for one region of one account."""
 
     name = NAME
     can = Can(off=True, reset=True, replace=True, approve=True)
@@ -131,7 +133,10 @@ class Aws:
         )
 
     def approve(self, machine: ProviderMachine, event: str) -> None:
-        """A lifecycle action of its group, which ends the instance then; asked again it is over."""
+        """Complete a lifecycle action of the instance's group, which then terminates the instance.
+
+        Does nothing if the action is complete already.
+        """
         kind, _, rest = event.partition("/")
         hook, _, token = rest.partition("/")
         if kind != LIFECYCLE or not hook or not token:
@@ -179,10 +184,10 @@ class Aws:
         return instances[0]
 
     def _checked(self, machine: ProviderMachine) -> Instance:
-        """The instance, which is surely the Node's. Raises Refused."""
+        """Return the instance, proved to be the Node's. Raises Refused on a mismatch."""
         instance = self._instance(machine)
         dns, known = instance.get("PrivateDnsName", ""), instance["InstanceId"]
-        gone = _state(instance) is PowerState.GONE  # has lost its names
+        gone = _state(instance) is PowerState.GONE  # a terminated instance has lost its names
         if not gone and (wrong := differs_on_ec2(machine.node, dns, known)):
             raise Refused(NAME, wrong)
         return instance
@@ -199,7 +204,7 @@ class Aws:
         return {process["ProcessName"] for process in processes}
 
     def _group_leaves_alone(self, instance: str) -> None:
-        """Raises Refused if a group would replace the instance once it is stopped."""
+        """Raise Refused if a group would replace the instance once it is stopped."""
         if self._settings.stop_in_group is StopInGroup.ALLOW:
             return
         member = self._member(instance)
@@ -240,7 +245,7 @@ def ec2_client(settings: AwsSettings, session: boto3.Session) -> "EC2Client":
 
 
 def _config(settings: AwsSettings) -> Config:
-    """Without retries: whoever asks looks again, and a reboot must not be asked twice."""
+    """Build a configuration without retries: the caller retries, and no reboot is sent twice."""
     connect, read = settings.seconds
     return Config(
         connect_timeout=connect,
@@ -251,7 +256,7 @@ def _config(settings: AwsSettings) -> Config:
 
 
 def boto_session(settings: AwsSettings) -> boto3.Session:
-    """Raises Denied without credentials."""
+    """Open a session with the credentials of the settings. Raises Denied if there are none."""
     session = boto3.Session(botocore_session=_session(settings), region_name=settings.region)
     if session.get_credentials() is None:
         raise Denied(NAME, "no credentials found: environment, files, pod and instance have none")

@@ -1,4 +1,4 @@
-"""What EC2, Auto Scaling and botocore mean by their errors.
+"""Translation of errors of EC2, Auto Scaling and botocore into ProviderErrors.
 
 Codes: "Error codes for the Amazon EC2 API", and the common errors of the Auto Scaling API.
 """
@@ -65,7 +65,7 @@ BUSY = frozenset({
     "ResourceInUse",
     "ScalingActivityInProgress",
 })  # fmt: skip
-"""A start that finds no capacity may find some later."""
+"""Codes that a retry may get past. A start without capacity may find some later."""
 BROKEN = frozenset({
     "InternalError",
     "InternalFailure",

@@ -1,8 +1,8 @@
 """Events of EC2: DescribeInstanceStatus, and a queue that EventBridge and Auto Scaling fill.
 
-The SDK turns the pages, waits when it is throttled (its mode `adaptive`) and renews credentials. A
-message is deleted only by its receipt, after it was stored; one that is not comes again after its
-visibility timeout, and goes to the queue's dead-letter queue in the end.
+The SDK reads all pages, waits when it is throttled (its mode `adaptive`) and renews credentials. A
+message is deleted by its receipt, and only after it was stored. A message that is not deleted is
+delivered again after its visibility timeout, and moves to the dead-letter queue in the end.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ STATUS, QUEUE = "aws_instance_status", "aws_sqs"
 PAGE = 1000
 MESSAGES = 10
 LONG_POLL = 20
-"""Seconds: the longest that SQS waits for a message."""
+"""Seconds that a request waits for a message; the longest that SQS allows."""
 HIDDEN = 120
-"""Seconds until a message that was not deleted comes again."""
+"""Visibility timeout: seconds until a message that was not deleted is delivered again."""
 
 
 class InstanceStatuses:
-    """What EC2 has scheduled for the instances of a region, and its checks of their hosts."""
+    """Scheduled events of the instances of a region, and EC2's checks of their hosts."""
 
     name = NAME
 
@@ -45,7 +45,7 @@ class InstanceStatuses:
         self._client: Once[EC2Client] = Once(lambda: _ec2(settings))
 
     def list_events(self) -> Sequence[EventListing]:
-        """Only instances with something to tell are kept: the others are most of them."""
+        """List instances with events or an impaired host; most instances have neither."""
         statuses = [
             {
                 "InstanceId": status["InstanceId"],
@@ -70,7 +70,7 @@ class InstanceStatuses:
             client.close()
 
     def _pages(self, size: int) -> Any:
-        """Of stopped instances too: an event is not over because its instance is being stopped."""
+        """Read all instances, stopped ones included: an event outlasts a stop of its instance."""
         paginator = self._client.get().get_paginator("describe_instance_status")
         return paginator.paginate(IncludeAllInstances=True, PaginationConfig={"PageSize": size})
 
@@ -98,7 +98,7 @@ class SqsQueue:
         ]
 
     def delete(self, messages: Sequence[QueueMessage]) -> None:
-        """Raises Unreachable if one was kept: it comes again, which does no harm."""
+        """Delete `messages`. Raises Unreachable if any remain; a second delivery does no harm."""
         if not messages:
             return
         answer = self._client.get().delete_message_batch(
@@ -115,7 +115,7 @@ class SqsQueue:
             raise Unreachable(self.name, reason)
 
     def check(self) -> str:
-        """Reads no message, so that none is hidden from the operator."""
+        """Check the queue without receiving a message, which would hide it from the operator."""
         answer = self._client.get().get_queue_attributes(
             QueueUrl=self._url, AttributeNames=["RedrivePolicy"]
         )
@@ -132,7 +132,7 @@ class SqsQueue:
 
 
 def scope(settings: AwsSettings) -> str:
-    """One list for each region and each identity that looks at it."""
+    """Return the scope of the list: one for each region and each identity that reads it."""
     return "/".join(filter(None, (NAME, settings.region, settings.role_arn or settings.profile)))
 
 

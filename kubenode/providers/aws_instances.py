@@ -1,7 +1,7 @@
-"""EC2 instances made and ended for Machines.
+"""EC2 instances, created and deleted for Machines.
 
-RunInstances takes our token as its ClientToken: asked twice, EC2 makes one. What it forgets after
-a day is found by our tag.
+RunInstances takes our token as its ClientToken: a repeated request creates no second instance. EC2
+forgets the token after a day; from then on our tag identifies the instance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,9 +42,9 @@ STATES = {
     "shutting-down": InstanceState.ENDING,
 }
 ENDED = "terminated"
-"""Still described for about an hour."""
+"""EC2 still describes a terminated instance for about an hour."""
 MOST_USER_DATA = 16384
-"""Bytes, before they are encoded."""
+"""Bytes, before base64 encoding."""
 PAGE = 500
 MISMATCH = "IdempotentParameterMismatch"
 UNKNOWN_INSTANCE = "InvalidInstanceID.NotFound"
@@ -63,7 +63,7 @@ UNAUTHENTICATED = frozenset({
 
 
 class AwsInstances:
-    """One region of one account. `explain` tells botocore's exceptions."""
+    """Instances of one region of one account."""
 
     provider = NAME
     operations: frozenset[MachineOperationType] = frozenset()
@@ -88,7 +88,8 @@ class AwsInstances:
         except sdk.ClientError as error:
             if _code(error) != MISMATCH:
                 raise
-            # It was asked for with other words; where it is, its tag shows soon.
+            # An earlier request had this token with other parameters. If it created an instance,
+            # the tag is visible soon.
             if existing := self._find_instance(order.cluster, order.token):
                 return _alive(existing, order)
             message = f"{MISMATCH}: {order.token} was asked for before and is not seen yet"
@@ -153,7 +154,10 @@ class AwsInstances:
         return instances[0] if instances else None
 
     def _find_instance(self, cluster: str, token: str) -> Mapping[str, Any] | None:
-        """One that lives, else one that has ended."""
+        """Return the instance with this token: a living one, else one that has ended, else None.
+
+        Raises InstanceError if several living ones carry it.
+        """
         instances = self._all({f"tag:{CLUSTER_TAG}": cluster, f"tag:{TOKEN_TAG}": token})
         living = [entry for entry in instances if not _ended(entry)]
         if len(living) > 1:
@@ -169,7 +173,7 @@ class AwsInstances:
 
 
 def explain(error: Exception) -> ProviderError | None:
-    """As `aws_errors`, with a code where the kind does not tell it."""
+    """Translate an error as `aws_errors` does; InstanceError where the code says more."""
     if isinstance(error, sdk.ParamValidationError):
         return InstanceError(NAME, ErrorCode.INVALID_ARGUMENT, plain(str(error)))
     kind = explain_kind(error)
@@ -198,7 +202,7 @@ def _meaning(code: str) -> ErrorCode | None:
 
 
 def _request(order: InstanceOrder) -> dict[str, Any]:
-    """Of RunInstances. Raises InstanceError."""
+    """Build the request of RunInstances. Raises InstanceError if the user data is too long."""
     config = AwsConfig.model_validate(dict(order.config))
     if (size := len(order.user_data.encode())) > MOST_USER_DATA:
         message = f"user data of {size} bytes: EC2 takes {MOST_USER_DATA}; shorten the class's"
@@ -214,7 +218,7 @@ def _request(order: InstanceOrder) -> dict[str, Any]:
         "SubnetId": config.subnet_id,
         "SecurityGroupIds": config.security_group_ids,
         "InstanceInitiatedShutdownBehavior": "stop",
-        # User data holds a secret: only who is on the host may ask for it.
+        # User data holds a secret: tokens and the hop limit let only the host itself read it.
         "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
         "TagSpecifications": [
             {"ResourceType": kind, "Tags": listed} for kind in ("instance", "volume")
@@ -248,7 +252,7 @@ def _instance(described: Mapping[str, Any]) -> Instance:
         state=STATES.get(raw, InstanceState.UNKNOWN),
         raw=raw,
         addresses=(address,) if address else (),
-        created_at=described.get("LaunchTime"),  # of its last start: it looks younger, never older
+        created_at=described.get("LaunchTime"),  # of its last start: looks younger, never older
         tags=tags,
     )
 

@@ -1,8 +1,8 @@
-"""Virtual machines of Azure, of their own or in a scale set of uniform mode.
+"""Virtual machines of Azure, standalone or in a scale set of uniform mode.
 
-The resource manager has no client token: `off` and `on` are wishes for a state, `reset` and
-`replace` are asked once. A request returns as soon as it is accepted: what becomes of it is seen in
-the power state alone.
+The resource manager has no client token. `off` and `on` set a desired state and may be repeated;
+`reset` and `replace` are sent once. A request returns as soon as it is accepted: only the power
+state shows its outcome.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,9 +31,11 @@ STATES = {
     "PowerState/stopped": PowerState.OFF,
     "PowerState/stopping": PowerState.STOPPING,
 }
-"""Status codes of the instance view; without one of them nothing is known."""
+"""Power state by status code of the instance view. Without one of these codes it is UNKNOWN."""
 HIBERNATED = "HibernationState/Hibernated"
-"""Its memory comes back when it is started, with whatever it was about to write: not dark."""
+"""Status code of a hibernated machine. A start restores its memory with pending writes, so its
+power state is UNKNOWN, not OFF.
+"""
 CLOUDS = {
     AzureCloud.PUBLIC: (AzureClouds.AZURE_PUBLIC_CLOUD, AzureAuthorityHosts.AZURE_PUBLIC_CLOUD),
     AzureCloud.CHINA: (AzureClouds.AZURE_CHINA_CLOUD, AzureAuthorityHosts.AZURE_CHINA),
@@ -46,8 +48,10 @@ CLOUDS = {
 
 @dataclass(frozen=True, slots=True)
 class AzureInstance:
-    """names  as the resource manager and the system's setup have them
-    codes  of the instance view
+    """A virtual machine as Azure describes it.
+
+    names: of the computer, as the resource manager and the system's setup know it
+    codes: status codes of the instance view
     """
 
     names: tuple[str, ...]
@@ -62,7 +66,10 @@ class AzureInstance:
 
 
 class Azure:
-    """The machines of one subscription. `credential` is the default chain unless given."""
+    """Provider for the machines of one subscription.
+
+    `credential`: the default credential chain of the SDK if None.
+    """
 
     name = NAME
 
@@ -127,7 +134,10 @@ class Azure:
             client.close()
 
     def _ask(self, machine: ProviderMachine, what: str, **how: bool) -> None:
-        """One request to the operations that the machine belongs to, not waited for."""
+        """Send one request to the scale set or the machine, without waiting for its outcome.
+
+        `what` names the SDK's operation, `how` its options.
+        """
         wanted, client = ids.azure(machine.provider_id), self._client.get()
         still_wanted(NAME)
         if wanted.scale_set:
@@ -161,7 +171,7 @@ class Azure:
         )
 
     def _checked(self, machine: ProviderMachine) -> AzureInstance:
-        """What is seen of a machine that is surely the Node's. Raises Refused."""
+        """Return the machine, proved to be the Node's. Raises Refused on a mismatch."""
         instance = self._read_instance(machine)
         if wrong := differs(machine.node, instance.names):
             raise Refused(NAME, wrong)
@@ -171,7 +181,7 @@ class Azure:
 def compute_client(
     settings: AzureSettings, given: TokenCredential | None
 ) -> ComputeManagementClient:
-    """Without retries: whoever asks looks again, and a restart must not be asked twice."""
+    """Build a client without retries: the caller retries, and no restart is sent twice."""
     cloud, authority = CLOUDS[settings.cloud]
     connect, read = settings.seconds
     return ComputeManagementClient(

@@ -1,4 +1,4 @@
-"""What Azure's resource manager and its SDK mean by their errors.
+"""Translation of errors of Azure's resource manager and its SDK into ProviderErrors.
 
 Codes: "Common cloud error codes" of the resource manager, and error messages of virtual machines.
 """
@@ -19,7 +19,7 @@ from kubenode.providers.messages import plain, retry_after
 NAME = "azure"
 
 NOT_OURS = frozenset({"SubscriptionNotFound", "InvalidSubscriptionId", "TenantNotFound"})
-"""404 and 400 that tell of the credentials, not of the machine."""
+"""Codes of answers 404 and 400 that concern the credentials, not the machine."""
 NO_CAPACITY = frozenset({
     "AllocationFailed",
     "OverconstrainedAllocationRequest",
@@ -33,7 +33,7 @@ FINAL = frozenset({
     "QuotaExceeded",
     "ScopeLocked",
 })  # fmt: skip
-"""Answered with 409, where a later request would fare no better."""
+"""Codes of answers 409 for which a retry would fail as well."""
 
 
 def explain(error: Exception) -> ProviderError | None:
@@ -75,7 +75,7 @@ def _code(error: sdk.HttpResponseError) -> str:
 
 
 def _describe_error(error: sdk.HttpResponseError) -> str:
-    """Without the copies of the answer that the SDK appends."""
+    """Return code and message, without the copies of the answer that the SDK appends."""
     message = str(getattr(error.error, "message", None) or error.message)
     code = _code(error)
     return plain(f"{code}: {message}" if code else message)

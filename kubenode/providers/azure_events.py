@@ -1,7 +1,7 @@
-"""What Azure Resource Health says of the virtual machines of a subscription.
+"""Azure Resource Health of the virtual machines of a subscription.
 
-Scheduled Events are no part of it: Azure tells those inside of the machine only. The SDK turns the
-pages and waits as Azure says when it is throttled.
+Scheduled Events are not included: Azure offers them only inside of the machine. The SDK reads all
+pages, and waits as Azure says when it is throttled.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ class ResourceHealth:
         self._client = Once(lambda: _client(settings, credential))
 
     def list_events(self) -> Sequence[EventListing]:
-        """Only machines with something to tell are kept: all others are available."""
+        """List the machines that are not Available."""
         statuses = [
             status
             for page in self._pages()

@@ -1,8 +1,8 @@
-"""Virtual machines of Azure made and ended for Machines, each with its network card and disk.
+"""Virtual machines of Azure for Machines, each created and deleted with its network card and disk.
 
-One PUT makes all three, and their end is the machine's. The resource manager knows no client token:
-the machine is called as its Node, which there is once in a resource group, and is made only if
-nothing is called so. The token is on its tag.
+One PUT creates all three, and their deleteOption ends the other two with the machine. The resource
+manager has no client token. Instead the machine has the name of its Node, which is unique in a
+resource group, and is created only if no machine has that name. A tag holds the token.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,9 @@ from kubenode.providers.settings import AzureSettings
 from kubenode.providers.threads import Once, still_wanted
 
 PASSING = {"creating": InstanceState.PENDING, "deleting": InstanceState.ENDING}
-"""Provisioning states. A machine may fail to be changed, and run as before."""
+"""Instance state by provisioning state, for those that pass. "Failed" is not among them: a machine
+whose change failed may run as before.
+"""
 POWER = {
     "PowerState/deallocated": InstanceState.STOPPED,
     "PowerState/deallocating": InstanceState.STOPPED,
@@ -64,7 +66,10 @@ OPERATIONS = {
 
 
 class AzureInstances:
-    """The machines of one subscription. `credential` is the default chain unless given."""
+    """Instances of one subscription.
+
+    `credential`: the default credential chain of the SDK if None.
+    """
 
     provider = NAME
     operations = frozenset(OPERATIONS)
@@ -125,7 +130,7 @@ class AzureInstances:
         return Deletion.IN_PROGRESS
 
     def list(self, cluster: str) -> Sequence[Instance]:
-        """The resource manager has no way to ask for a tag: all of the subscription are read."""
+        """Read the whole subscription for the cluster's instances: the API has no tag filter."""
         instances = (self._instance(entry) for entry in self._machines.list_all())
         return [entry for entry in instances if entry.cluster == cluster]
 
@@ -165,7 +170,11 @@ class AzureInstances:
         return described
 
     def _ordered(self, described: Mapping[str, Any], order: InstanceOrder) -> Instance:
-        """The instance that has the name, if it is the one that was ordered."""
+        """Return the machine that has the ordered name, if it was created with the ordered token.
+
+        Otherwise raises InstanceError. FAILED_PRECONDITION: it is being deleted. ABORTED: another
+        machine of that name is being deleted. ALREADY_EXISTS: another machine has the name.
+        """
         instance = self._instance(described)
         same = (instance.cluster, instance.token) == (order.cluster, order.token)
         match same, instance.state is InstanceState.ENDING:
@@ -205,13 +214,17 @@ class AzureInstances:
 
 
 def _canonical(resource: str) -> ids.AzureVM:
-    """As the cloud controller manager writes it: the group's name in lower case."""
+    """Parse a resource ID as the cloud controller manager does: group name in lower case."""
     vm_id = ids.azure(f"azure://{resource}")
     return replace(vm_id, group=vm_id.group.lower())
 
 
 def _state(about: Mapping[str, Any]) -> tuple[InstanceState, str]:
-    """Of the whole machine while it comes and goes, else of its power, which lists do not tell."""
+    """Return the instance's state, and Azure's own text for it.
+
+    The provisioning state counts while the machine is created or deleted, else the power state.
+    Lists have no power state; the result is then UNKNOWN.
+    """
     provisioning = str(about.get("provisioningState") or "")
     statuses = (about.get("instanceView") or {}).get("statuses") or ()
     codes = [str(status.get("code", "")) for status in statuses]
@@ -227,7 +240,7 @@ def _state(about: Mapping[str, Any]) -> tuple[InstanceState, str]:
 
 
 def explain(error: Exception) -> ProviderError | None:
-    """As `azure_errors`, with a code where the kind does not tell it."""
+    """Translate an error as `azure_errors` does; InstanceError where the code says more."""
     kind = explain_kind(error)
     if kind is None or not isinstance(error, sdk.AzureError):
         return kind

@@ -1,4 +1,4 @@
-"""A virtual machine as Azure's resource manager wants it written. Pure."""
+"""The request body that creates a virtual machine through Azure's resource manager. Pure."""
 
 import base64
 from typing import Any
@@ -8,14 +8,14 @@ from kubenode.providers.class_configs import AzureConfig
 from kubenode.providers.instances import ErrorCode, InstanceError, InstanceOrder
 
 MOST_USER_DATA = 49152
-"""Bytes: encoded they are 64 KiB, which customData may have."""
+"""Bytes. Their base64 form has 64 KiB, the limit of customData."""
 LONGEST_NAME = 64
 NETWORK_API = "2022-11-01"
-"""Of the network card that is made with the machine."""
+"""API version of the network card that is created with the machine."""
 
 
 def request(order: InstanceOrder) -> dict[str, Any]:
-    """The machine, as the resource manager writes it. Raises InstanceError."""
+    """Build the body of the PUT. Raises InstanceError if the name or the user data is too long."""
     config = AzureConfig.model_validate(dict(order.config))
     if len(order.name) > LONGEST_NAME:
         message = f"name {order.name!r}: Azure takes {LONGEST_NAME} characters"

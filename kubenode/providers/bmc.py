@@ -1,4 +1,4 @@
-"""Where a BMC is: addresses as people write them, and whether one is where BMCs may be."""
+"""Addresses of BMCs: parsing, and the check against the permitted networks and domains."""
 
 import ipaddress
 import re
@@ -14,14 +14,16 @@ _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?|[0-9a-f:.]{2,45}")
 
 
 class BadBmc(ValueError):
-    """`what is wrong with the address`."""
+    """An address of a BMC that cannot be used. The text says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bmc:
-    """url     https://HOST[:PORT]
-    host    without brackets
-    system  path of the ComputerSystem; "": the only one there is
+    """Address of a BMC.
+
+    url: https://HOST[:PORT]
+    host: name or IP address without brackets
+    system: path of the ComputerSystem; "" means the only one
     """
 
     url: str
@@ -30,7 +32,7 @@ class Bmc:
 
 
 def parse(text: str) -> Bmc:
-    """Raises BadBmc."""
+    """Parse HOST, or https://HOST[:PORT] with or without the path of a system. Raises BadBmc."""
     whole = text if "://" in text else f"https://{text}"
     try:
         parts = urlsplit(whole)
@@ -49,7 +51,7 @@ def parse(text: str) -> Bmc:
 
 
 def inside(host: str, places: Iterable[str]) -> bool:
-    """Whether `host` is in one of the networks, or is one of the domains or below it."""
+    """Return whether `host` is in one of the networks, or equal to or below one of the domains."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,7 +1,7 @@
-"""What `MachineClass.spec.config` may say, for each provider that makes machines. Pure.
+"""Models of `MachineClass.spec.config` for each provider that creates machines. Pure.
 
-Only what must be known to make one machine. Whose it is and what its host runs is added by whoever
-orders it; credentials are never here (docs/providers.md).
+A config has what the provider must know to create one machine. The caller adds whose it is (tags)
+and what its host runs. Credentials are never here (docs/providers.md).
 """
 
 import json
@@ -18,12 +18,12 @@ from kubenode.providers.instances import TAGS
 
 MOST_CONFIG = 16 * 1024
 """Bytes as JSON; the commands of provider local read it whole."""
-# Lengths are Field's to say: `{0,128}` of a class with all letters there are takes 10 MB.
+# Field states the lengths: a pattern `{0,128}` of a class with all letters takes 10 MB.
 _SUBSCRIPTION = r"/subscriptions/[0-9A-Fa-f-]{36}/resourceGroups/[^/\s]+/providers"
 
 TagText = Annotated[str, StringConstraints(max_length=128, pattern=r"^[^\x00-\x1f]*$")]
 Tags = Annotated[dict[TagText, TagText], Field(max_length=40)]
-"""As long as every cloud takes them."""
+"""Limits that every cloud accepts."""
 _NOT_IN_AZURE = re.compile(r"[<>%&\\?/]")
 
 
@@ -144,12 +144,12 @@ CONFIGS: dict[str, type[Model]] = {
     "alibaba": AlibabaConfig,
 }
 LOCAL = "local"
-"""Its config is the command's: any map of names to values."""
+"""The config belongs to the command: any map of names to values."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
 
 
 def config_problems(provider: str, config: Mapping[str, Any]) -> list[str]:
-    """What is wrong with it, one sentence each: field, value, remedy. [] is fine."""
+    """List what is wrong with `config`, one sentence each with field, value and remedy."""
     if provider == LOCAL:
         return _local(config)
     model = CONFIGS.get(provider)

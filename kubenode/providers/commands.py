@@ -1,7 +1,7 @@
-"""A command of the site's own: a few runs at a time, each for a bounded time, output and number.
+"""Runs of the site's own command: a few at a time, each with a time limit and bounded output.
 
-It runs with our environment, in a process group of its own, which is killed when its time is over.
-It must leave nothing behind that holds its output open.
+The command runs with our environment, in a process group of its own that is killed at the time
+limit. It must leave no process behind that keeps its output open.
 """
 
 import asyncio
@@ -20,13 +20,16 @@ AT_A_TIME = 16
 MAX_IN_FLIGHT = 256
 COME_AGAIN = timedelta(seconds=5)
 OUTPUT = 4096
-"""Bytes of each output that are read, unless told; the rest is dropped."""
+"""Bytes read of each output by default; the rest is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """code  it ended with
-    output  on its output, complained on its error output: the beginning of it
+    """A run that has ended.
+
+    code: exit status
+    output: beginning of standard output
+    complained: beginning of standard error
     """
 
     code: int
@@ -35,14 +38,16 @@ class Ended:
 
     @property
     def message(self) -> str:
-        """For people, without secrets."""
+        """Return how it ended as a text for people, without secrets."""
         about = plain(self.complained or self.output) or "without a word"
         return f"the command ended with {self.code}: {about}"
 
 
 class ProviderCommand:
-    """words    that every call begins with, not interpreted by a shell
-    timeout  for one run
+    """Runs a command, at most `AT_A_TIME` at once.
+
+    command: program and first arguments of each run, not interpreted by a shell
+    timeout: limit of one run
     """
 
     def __init__(self, provider: str, command: Sequence[str], timeout: timedelta) -> None:
@@ -60,7 +65,12 @@ class ProviderCommand:
         stdin: str = "",
         output: int = OUTPUT,
     ) -> Ended:
-        """Raises Throttled, and Unreachable where nobody knows how it ended."""
+        """Run the command with `arguments`.
+
+        output: bytes of standard output to read
+
+        Raises Throttled if too many runs are in progress, Unreachable if the outcome is unknown.
+        """
         if self._in_flight >= MAX_IN_FLIGHT:
             message = f"{self._in_flight} commands of ours are under way already"
             raise Throttled(self._provider, message, COME_AGAIN)
@@ -96,7 +106,7 @@ class ProviderCommand:
 
 
 async def _start(command: tuple[str, ...], env: Mapping[str, str], stdin: int) -> Process:
-    """A cancelled start is waited for: what it began would go on without us."""
+    """Start the command. A cancelled start is waited for: its process would go on without us."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *command, stdin=stdin, stdout=PIPE, stderr=PIPE, env=env, process_group=0
@@ -110,7 +120,7 @@ async def _start(command: tuple[str, ...], env: Mapping[str, str], stdin: int) -
 
 
 async def _feed(stream: asyncio.StreamWriter | None, text: str) -> None:
-    """Who does not read it to the end has had enough."""
+    """Write `text` to the command, which may close its input before it has read everything."""
     if stream is None:
         return
     with suppress(BrokenPipeError, ConnectionResetError):
@@ -122,7 +132,7 @@ async def _feed(stream: asyncio.StreamWriter | None, text: str) -> None:
 
 
 async def _read(stream: asyncio.StreamReader | None, most: int) -> str:
-    """To the end, so that the command never waits for us; the beginning of it."""
+    """Read to the end, so that the command never blocks, and return the first `most` bytes."""
     content = b""
     while stream is not None and (part := await stream.read(1 << 16)):
         content = (content + part)[:most]
@@ -130,7 +140,7 @@ async def _read(stream: asyncio.StreamReader | None, most: int) -> str:
 
 
 async def _end(child: Process) -> None:
-    """Whatever of the command still runs, also when nobody waits for it any more."""
+    """Kill the command's process group if it still runs, also after a cancellation."""
     if child.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, SIGKILL)

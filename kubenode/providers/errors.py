@@ -1,11 +1,13 @@
-"""How a provider says no. The type decides what the caller does; the text is for people."""
+"""Errors of providers. The type decides what the caller does; the text is for people."""
 
 from datetime import timedelta
 
 
 class ProviderError(Exception):
-    """provider  its name
-    message      the provider's own code and words, without secrets
+    """A provider did not do what was requested.
+
+    provider: its name
+    message: the provider's own code and text, without secrets
     """
 
     def __init__(self, provider: str, message: str) -> None:
@@ -15,11 +17,11 @@ class ProviderError(Exception):
 
 
 class Unreachable(ProviderError):
-    """No answer, or one that the way there made: it may have taken effect. Look, then ask again."""
+    """No answer, or one by a proxy. It may have taken effect: read the state before a retry."""
 
 
 class Throttled(ProviderError):
-    """Too many requests. `after`: when to come again, None if it does not say."""
+    """Too many requests. `after`: delay before the next one, None if the provider names none."""
 
     def __init__(self, provider: str, message: str, after: timedelta | None = None) -> None:
         super().__init__(provider, message)
@@ -27,20 +29,20 @@ class Throttled(ProviderError):
 
 
 class Denied(ProviderError):
-    """Credentials missing, expired or without the right: a person has to act."""
+    """Credentials are missing, expired or lack a right. A person has to act."""
 
 
 class NoSuchMachine(ProviderError):
-    """The provider does not know it. For a machine that it knew before: it is gone."""
+    """The provider does not know the machine. A machine that it knew before is gone."""
 
 
 class Refused(ProviderError):
-    """It cannot be done with this machine, now or at all: asking again will not help."""
+    """The request cannot be carried out on this machine. A retry does not help."""
 
 
 class Busy(ProviderError):
-    """Another operation on the machine is under way: ask again later."""
+    """Another operation on the machine is in progress. Retry later."""
 
 
 class Unsupported(ProviderError):
-    """This provider has no such operation: `Can` says so beforehand."""
+    """The provider has no such operation, as its `can` (kubenode.providers.port.Can) says."""

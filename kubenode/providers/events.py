@@ -1,8 +1,7 @@
-"""What a cloud is asked of its planned events and faults: lists that are looked at, queues that are
-read.
+"""Ports for the planned events and faults of a cloud: lists to poll, queues to receive from.
 
-A look only reads, so an SDK may repeat it as it thinks fit. What it gives is the cloud's own
-answer, in a form that has a name; what it means is said elsewhere (remedy.hostdoctor.parsers).
+Polling only reads, so an SDK may retry it at will. A payload is the cloud's own answer in the form
+that `transport` names; remedy.hostdoctor.parsers interprets it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,14 +10,16 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 MOST_PAGES = 1000
-"""Of one answer: a list that does not end is a mistake of somebody's."""
+"""Pages of one list. A list that does not end by then is a fault of the cloud or of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventListing:
-    """transport  the payload's form
-    scope      whose list it is, the same at each look
-    whole      False: parts of the cloud did not answer, so what it lacks may still be
+    """One complete answer of a list.
+
+    transport: name of the payload's form
+    scope: what the list is about, the same at each poll
+    whole: False if parts of the cloud did not answer, so that a missing event may still exist
     """
 
     transport: str
@@ -29,7 +30,7 @@ class EventListing:
 
 @dataclass(frozen=True, slots=True)
 class QueueMessage:
-    """Of a queue. `receipt` is what it is deleted by."""
+    """A message of a queue. `receipt` identifies it when it is deleted."""
 
     id: str
     receipt: str
@@ -38,36 +39,38 @@ class QueueMessage:
 
 
 class ProviderEventSource(Protocol):
-    """name  in metrics and logs: `aws`, `aws-queue`
-    where what exactly is looked at, for people
+    """A list or a queue.
+
+    name: in metrics and logs, such as `aws` or `aws-queue`
+    where: what exactly is read, for people
     """
 
     name: str
     where: str
 
     async def check(self) -> str:
-        """What a person should know of it, "" if all is well. Raises ProviderError."""
+        """Return a warning for people, "" without one. Raises ProviderError."""
         ...
 
     async def close(self) -> None: ...
 
 
 class EventList(ProviderEventSource, Protocol):
-    """Raises ProviderError and nothing else, as a queue does.
+    """A list that is polled. Methods raise ProviderError and nothing else, as those of a queue.
 
-    every  how often it is looked at
+    every: interval between two polls
     """
 
     every: timedelta
 
     async def list_events(self) -> Sequence[EventListing]:
-        """All pages. What cannot be read to the end is an error, never a short list."""
+        """Read all pages. A list that cannot be read to its end is an error, never a short list."""
         ...
 
 
 class EventQueue(ProviderEventSource, Protocol):
     async def receive(self) -> Sequence[QueueMessage]:
-        """Waits for messages; none after a while. They come again unless they are deleted."""
+        """Wait a while for messages, none after that. They are delivered again unless deleted."""
         ...
 
     async def delete(self, messages: Sequence[QueueMessage]) -> None: ...
@@ -75,7 +78,7 @@ class EventQueue(ProviderEventSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """All that is looked at and read; those of several providers add up."""
+    """All lists and queues that are read. The sum of two holds those of both."""
 
     lists: Sequence[EventList] = field(default_factory=tuple)
     queues: Sequence[EventQueue] = field(default_factory=tuple)

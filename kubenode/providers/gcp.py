@@ -1,8 +1,8 @@
 """Instances of Compute Engine, and the managed instance groups that they belong to.
 
-Every request carries a UUID made from the caller's request ID, by which Compute Engine knows for at
-least an hour what it has done already: all of them may be repeated. A managed group takes a member
-that somebody else stopped for failed and makes it anew, unless its policy says otherwise.
+Every request carries a UUID derived from the caller's request ID. Compute Engine remembers it for
+at least an hour, so every request may be repeated. A managed group treats a member that somebody
+else stopped as failed and recreates it, unless the group's policy says otherwise.
 """
 
 import re
@@ -36,12 +36,13 @@ STATES = {
     "SUSPENDING": PowerState.UNKNOWN,
     "TERMINATED": PowerState.OFF,
 }
-"""Status of an instance. A suspended one comes back with its memory, so that it is not dark; one in
-REPAIRING may be anything."""
+"""Power state by Status of an instance. Missing ones are UNKNOWN: SUSPENDED, as a resumed instance
+gets its memory back, and REPAIRING, which may be anything.
+"""
 NUMBER = "container.googleapis.com/instance_id"
-"""Annotation of a Node in GKE: the number of its instance, which a namesake does not have."""
+"""Annotation of a Node in GKE: the number of its instance, which tells namesakes apart."""
 UPCOMING = "upcoming-maintenance"
-"""An instance has one at a time, without a name of its own."""
+"""ID of an instance's upcoming maintenance. There is one at a time, without an ID of its own."""
 SCOPES = ("https://www.googleapis.com/auth/compute",)
 _NAMESPACE = uuid.UUID("6f0f8f3a-6f9e-5c53-9c8e-0d8f2c1f7b11")
 _CREATOR = re.compile(
@@ -51,7 +52,7 @@ _CREATOR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class ManagedGroup:
-    """A managed instance group; `zone` or `region` is ""."""
+    """A managed instance group. It is zonal or regional: `zone` or `region` is ""."""
 
     name: str
     zone: str = ""
@@ -66,7 +67,10 @@ class GcpClients:
 
 
 class Gcp:
-    """The machines of one project. `credentials` are the default ones unless given."""
+    """Provider for the machines of one project.
+
+    `credentials`: the default credentials of google-auth if None.
+    """
 
     name = NAME
     can = Can(off=True, reset=True, repeatable=True, replace=True, renews=True, approve=True)
@@ -76,7 +80,7 @@ class Gcp:
     ) -> None:
         self._settings = settings
         self._clock = clock
-        # Without retries: by default the SDK goes on for ten minutes.
+        # No retries: by default the SDK repeats a request for ten minutes.
         self._how: Any = {"retry": None, "timeout": settings.read_timeout.total_seconds()}
         self._clients = Once(lambda: _clients(settings, credentials))
 
@@ -171,7 +175,7 @@ class Gcp:
             )
 
     def approve(self, machine: ProviderMachine, event: str) -> None:
-        """The upcoming maintenance, now instead of in its window."""
+        """Start the upcoming maintenance now instead of in its window."""
         if event != UPCOMING:
             raise Unsupported(NAME, f"event {event} waits for nobody: Compute Engine just does it")
         maintenance = self._checked(machine).resource_status.upcoming_maintenance
@@ -212,7 +216,7 @@ class Gcp:
         return instance
 
     def _checked(self, machine: ProviderMachine) -> compute_v1.Instance:
-        """The instance, which is surely the Node's. Raises Refused."""
+        """Return the instance, proved to be the Node's. Raises Refused on a mismatch."""
         instance = self._instance(machine)
         wrong = differs(machine.node, (instance.name, instance.hostname))
         if wrong := wrong or _namesake(machine, instance):
@@ -220,7 +224,7 @@ class Gcp:
         return instance
 
     def _group_leaves_alone(self, instance: compute_v1.Instance) -> None:
-        """Raises Refused if a group would make the instance anew once it is stopped."""
+        """Raise Refused if a group would recreate the instance once it is stopped."""
         group = _group(instance)
         if group is None or self._settings.stop_in_group is StopInGroup.ALLOW:
             return
@@ -254,7 +258,7 @@ def _state(instance: compute_v1.Instance) -> PowerState:
 
 
 def _namesake(machine: ProviderMachine, instance: compute_v1.Instance) -> str:
-    """What is wrong if the instance only bears the name of the Node's; "" is fine."""
+    """Return a text if the instance is another one with the same name as the Node's, else ""."""
     number = machine.annotations.get(NUMBER, "")
     if not number or number == str(instance.id):
         return ""

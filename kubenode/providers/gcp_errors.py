@@ -1,4 +1,4 @@
-"""What Compute Engine, google-auth and requests mean by their errors.
+"""Translation of errors of Compute Engine, google-auth and requests into ProviderErrors.
 
 Codes: "Troubleshooting the Compute Engine API" (reasons in `error.errors[].reason`).
 """
@@ -28,9 +28,9 @@ THROTTLED = frozenset({
     "rateLimitExceeded",
     "userRateLimitExceeded",
 })  # fmt: skip
-"""Told with 403."""
+"""Reasons of an answer 403 that means too many requests."""
 NOT_READY = frozenset({"resourceInUseByAnotherResource", "resourceNotReady", "operationInProgress"})
-"""Told with 400: another operation on the instance is under way."""
+"""Reasons of an answer 400 that means another operation on the instance is in progress."""
 
 
 def explain(error: Exception) -> ProviderError | None:
@@ -51,7 +51,7 @@ def explain(error: Exception) -> ProviderError | None:
 def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
     details = [e for e in error.errors if isinstance(e, Mapping)]
     reasons = {str(e["reason"]) for e in details if "reason" in e}
-    # The SDK puts the request's address before the words, and the address names the instance.
+    # The SDK puts the request's URL before the message, and the URL names the instance.
     detail = next((str(e["message"]) for e in details if "message" in e), error.message)
     message = plain(f"{status} {' '.join(sorted(reasons))}: {detail}")
     if status == 429 or reasons & THROTTLED:
@@ -60,7 +60,7 @@ def _answer(error: api.GoogleAPICallError, status: int) -> ProviderError:
     if status in (401, 403):
         return Denied(NAME, message)
     if status == 404:
-        # A project that is not found tells of the credentials, not of the machine.
+        # A project that is not found points at the credentials, not at the machine.
         return NoSuchMachine(NAME, message) if "/instances/" in detail else Denied(NAME, message)
     if status == 409 or reasons & NOT_READY or "POOL_EXHAUSTED" in detail:
         return Busy(NAME, message)

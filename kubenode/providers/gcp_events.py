@@ -1,7 +1,7 @@
 """Upcoming maintenance of the instances of a project, in all zones.
 
-The SDK turns the pages, and repeats what was throttled or broken. A zone that does not answer is
-told as a warning: the list is then not whole.
+The SDK reads all pages, and retries throttled and broken requests. A warning in the answer marks a
+zone that did not answer: the list is then not whole.
 """
 
 import json
@@ -26,7 +26,7 @@ from kubenode.runtime.clock import Clock
 TRANSPORT = "gcp_instances"
 PAGE = 500
 NO_RESULTS = ("", "NO_RESULTS_ON_PAGE")
-"""Codes of warnings that only say that a zone has no instances."""
+"""Codes of warnings that only mean a zone without instances."""
 AGAIN = retry.Retry(
     predicate=retry.if_exception_type(
         exceptions.TooManyRequests,

@@ -1,7 +1,7 @@
 """Provider IDs: which machine of which provider a Node's `spec.providerID` names.
 
-Each form is that of the provider's cloud controller manager. What does not fit it entirely is no
-ID: a machine guessed from half an ID could be somebody else's.
+Each form is that of the provider's cloud controller manager. A text that does not match a form as a
+whole is rejected: a machine guessed from half an ID could belong to somebody else.
 """
 
 import re
@@ -11,7 +11,7 @@ LONGEST = 1024
 
 
 class BadID(ValueError):
-    """`what, the form that is wanted`."""
+    """A provider ID that does not have the required form. The text names both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,10 @@ class Ec2:
 
 @dataclass(frozen=True, slots=True)
 class AzureVM:
-    """scale_set  "" for a machine of its own or of a set in flexible mode, whose `name` is its
-    name; else the set in uniform mode, and `name` is the number in it
+    """A virtual machine of Azure.
+
+    scale_set: the set in uniform mode, with `name` the number of the machine in it; "" for a
+        standalone machine or one of a set in flexible mode, with `name` its name
     """
 
     subscription: str
@@ -77,13 +79,13 @@ _ECS = re.compile(r"(?:alicloud://)?([a-z]{2}-[a-z0-9-]{2,60})\.(i-[0-9a-z]{8,40
 
 
 def ec2(text: str) -> Ec2:
-    """Raises BadID, as all of these do."""
+    """Parse an ID of EC2. Raises BadID, as each of these functions does."""
     match = _whole(_EC2, text, "aws:///ZONE/i-0123456789abcdef0")
     return Ec2(match[1], match[2])
 
 
 def azure(text: str) -> AzureVM:
-    """The words of the path count in any case, as the resource manager takes them."""
+    """Parse an ID of Azure. The path may be in any case, as in the resource manager."""
     form = (
         "azure:///subscriptions/UUID/resourceGroups/GROUP/providers/Microsoft.Compute"
         "/virtualMachines/NAME or …/virtualMachineScaleSets/SET/virtualMachines/NUMBER"
@@ -106,7 +108,7 @@ def ecs(text: str) -> Ecs:
 
 
 def in_region(zone: str, region: str) -> bool:
-    """Whether an AWS zone is of `region`: `eu-west-1a`, and local ones as `us-west-2-lax-1a`."""
+    """Return whether an AWS zone is in `region`, as `eu-west-1a` or local `us-west-2-lax-1a`."""
     rest = zone.removeprefix(region) if zone.startswith(region) else ""
     return re.fullmatch(r"[a-z]|-[a-z0-9-]+", rest) is not None
 

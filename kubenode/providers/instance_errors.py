@@ -1,4 +1,4 @@
-"""From what a provider says no with to the codes of `instances.py`. Pure."""
+"""Translation of ProviderErrors into the codes of `kubenode.providers.instances`. Pure."""
 
 from datetime import timedelta
 
@@ -26,9 +26,10 @@ CODES: dict[type[ProviderError], ErrorCode] = {
 
 
 def coded(error: ProviderError, name: str, *, changes: bool) -> InstanceError:
-    """`error` under the name of the provider's entry.
+    """Return `error` as an InstanceError with the name of the provider's entry.
 
-    changes  whether it was asked for a change: only that may have taken effect without an answer
+    changes: whether the request was a change. Without an answer a change has the code UNKNOWN,
+        because it may have taken effect; a read has UNAVAILABLE.
     """
     after: timedelta | None = None
     if isinstance(error, InstanceError):

@@ -1,12 +1,12 @@
-"""What KubeNode asks of whoever makes machines: the port, its answers and errors.
+"""The port to providers that create and delete instances, with its answers and errors.
 
-Beside `port.py`, which switches machines that are there. An instance is made once for a client
-token, however often it is asked for: the token is written down before the call and on the instance
-itself, so that a lost answer is found again. Ending one is a wish for a state: asked again until it
-is gone. What came of a call is told by a code; `next_try` says what follows from it.
+`kubenode.providers.port` is the port that switches existing machines. `create` is idempotent under
+a client token: the caller stores the token before the call, and the instance carries it as a tag,
+so that an instance whose answer was lost can be identified. `delete` is repeated until the
+instance is gone. Errors carry a code; `next_try` derives the next step from it.
 
     ProviderError
-    └── InstanceError    code, the provider's own words, when to come again
+    └── InstanceError    code, the provider's own text, delay before the next request
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,8 +21,9 @@ from kubenode.providers.errors import ProviderError
 CLUSTER_TAG = "kubenode-cluster"
 TOKEN_TAG = "kubenode-token"
 MACHINE_TAG = "kubenode-machine"
-"""On every instance that we make: whose it is, what it was asked for with, its Machine's name. No
-slash: Azure takes none."""
+"""Tags of every instance that we create: cluster, client token and name of the Machine. They have
+no slash, which Azure does not accept.
+"""
 TAGS = (CLUSTER_TAG, TOKEN_TAG, MACHINE_TAG)
 
 FIRST_WAIT = timedelta(seconds=5)
@@ -31,34 +32,36 @@ NO_ROOM_WAIT = timedelta(seconds=600)
 
 
 class ErrorCode(StrEnum):
-    """gRPC's names, so that they mean what people know."""
+    """Names of gRPC's status codes, with their known meaning."""
 
     OK = "OK"
     UNAVAILABLE = "UNAVAILABLE"
     ABORTED = "ABORTED"
-    """Another operation is under way."""
+    """Another operation is in progress."""
     INTERNAL = "INTERNAL"
     UNKNOWN = "UNKNOWN"
-    """No answer: it may have taken effect."""
+    """No answer: the request may have taken effect."""
     DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
-    """Likewise."""
+    """No answer in time: the request may have taken effect."""
     RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
-    """A quota, or no capacity. Too many requests are UNAVAILABLE."""
+    """A quota is reached, or there is no capacity. Too many requests are UNAVAILABLE."""
     UNAUTHENTICATED = "UNAUTHENTICATED"
     PERMISSION_DENIED = "PERMISSION_DENIED"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     UNIMPLEMENTED = "UNIMPLEMENTED"
     NOT_FOUND = "NOT_FOUND"
-    """Of something that the class names: an image, a subnet."""
+    """Something that the class names does not exist, such as an image or a subnet."""
     ALREADY_EXISTS = "ALREADY_EXISTS"
-    """Something else has the name or the token: equal tokens are the same instance, no error."""
+    """Something else has the name or token. An equal order is no error: it returns its instance."""
 
 
 class InstanceError(ProviderError):
-    """provider  its name in the providers file
-    message  the provider's own words, without secrets
-    after    when to come again, None if it does not say
+    """An operation on an instance failed.
+
+    provider: its name in the providers file
+    message: the provider's own text, without secrets
+    after: delay before the next request, None if the provider names none
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class InstanceError(ProviderError):
 
 
 def several(provider: str, token: str, names: Sequence[str]) -> InstanceError:
-    """More than one instance carries a token that is for one: a person ends the others."""
+    """Build the error for a token that several instances carry: a person deletes all but one."""
     message = f"{len(names)} instances carry token {token}: end all but one of"
     return InstanceError(
         provider, ErrorCode.FAILED_PRECONDITION, f"{message} {', '.join(sorted(names))}"
@@ -77,19 +80,21 @@ def several(provider: str, token: str, names: Sequence[str]) -> InstanceError:
 
 
 class On(StrEnum):
-    """What has to come before the next try."""
+    """What the next try waits for."""
 
     TIME = "Time"
     CREDENTIALS = "Credentials"
-    """New credentials, or a right given: a person acts. Look from time to time."""
+    """New credentials or a new right, given by a person. Retried from time to time."""
     NOTHING = "Nothing"
-    """No further try can help: the Machine has failed."""
+    """No retry can help: the Machine has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """after  from now; of NOTHING None
-    find_first   whether it may have taken effect: `find` the token before anything is asked again
+    """What follows from a failure.
+
+    after: delay from now, None for NOTHING
+    find_first: True if the request may have taken effect, so that `find` must precede a retry
     """
 
     on: On
@@ -103,9 +108,9 @@ _CREDENTIALS = frozenset({ErrorCode.UNAUTHENTICATED, ErrorCode.PERMISSION_DENIED
 
 
 def next_try(code: ErrorCode, attempt: int, retry_after: timedelta | None = None) -> Next:
-    """What follows from the `attempt`-th failure in a row (1 is the first).
+    """Return what follows from the `attempt`-th failure in a row (1 is the first).
 
-    retry_after  the provider's own word for when to come again: never sooner than that
+    retry_after: least delay that the provider demands, None if it names none
     """
     if code in _SHORT or code in _OPEN:
         doubled = FIRST_WAIT * 2 ** min(max(attempt - 1, 0), 16)
@@ -119,33 +124,33 @@ def next_try(code: ErrorCode, attempt: int, retry_after: timedelta | None = None
 
 
 class InstanceState(StrEnum):
-    """What ended is not among them: it is not found any more."""
+    """State of an instance. An instance that has ended has none: it is not found any more."""
 
     PENDING = "Pending"
     RUNNING = "Running"
     STOPPED = "Stopped"
     ENDING = "Ending"
     FAILED = "Failed"
-    """It was accepted and could not be made: no time brings it up, only a new attempt."""
+    """Accepted, but could not be created. Waiting does not help, only a new attempt."""
     UNKNOWN = "Unknown"
 
 
 class Deletion(StrEnum):
     GONE = "Gone"
-    """Nothing of it runs or costs, as far as the provider shows."""
+    """Nothing of the instance runs or costs money, as far as the provider shows."""
     IN_PROGRESS = "InProgress"
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceOrder:
-    """An instance that is wanted.
+    """An instance to create.
 
-    token      `client_token`; at most 64 of `A-Za-z0-9-`
-    cluster    name of this cluster, as on the tag
-    machine    name of the Machine
-    name       of its Node: the host's name, where the provider can give one
-    config     `MachineClass.spec.config`, which `validate` has nothing against
-    user_data  what the host does at its first boot: cloud-init; holds a secret
+    token: `client_token`, at most 64 characters of `A-Za-z0-9-`
+    cluster: name of this cluster, as on the tag
+    machine: name of the Machine
+    name: name of the Node, which is the host name where the provider can set one
+    config: `MachineClass.spec.config`, accepted by `validate`
+    user_data: cloud-init for the first boot; holds a secret
     """
 
     token: str
@@ -157,18 +162,20 @@ class InstanceOrder:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Ours."""
+        """Return the tags that KubeNode itself adds."""
         return {CLUSTER_TAG: self.cluster, TOKEN_TAG: self.token, MACHINE_TAG: self.machine}
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """provider_id  as the Node's `spec.providerID` will be
-    token        it was made with; "" if it has none
-    cluster      it was made for; "" if it says none
-    raw          its state in the provider's own words, for people
-    addresses    inside the network, the first is the host's; () if it has none or does not say
-    created_at   None if the provider does not say
+    """An instance as its provider describes it.
+
+    provider_id: the Node's future `spec.providerID`
+    token: client token of its tag, "" without one
+    cluster: cluster of its tag, "" without one
+    raw: its state in the provider's own words, for people
+    addresses: internal ones, the host's first; () if there are none or the provider shows none
+    created_at: None if the provider does not show it
     """
 
     provider_id: str
@@ -182,11 +189,13 @@ class Instance:
 
 
 class Instances(Protocol):
-    """Every method but `validate` and `owns` raises InstanceError and nothing else; none blocks.
+    """A provider of instances.
 
-    name        of its entry in the providers file: what `credentialsRef` says
-    provider    aws, azure, alibaba, local
-    operations  what `operate` can do
+    Every method but `validate` and `owns` raises InstanceError and nothing else; none blocks.
+
+    name: of its entry in the providers file, which `credentialsRef` refers to
+    provider: aws, azure, alibaba or local
+    operations: what `operate` accepts
     """
 
     name: str
@@ -194,46 +203,46 @@ class Instances(Protocol):
     operations: frozenset[MachineOperationType]
 
     def validate(self, config: Mapping[str, Any]) -> list[str]:
-        """What is wrong with it, one sentence each: field, value, remedy. Pure."""
+        """List what is wrong with `config`, one sentence each: field, value, remedy. Pure."""
         ...
 
     def owns(self, provider_id: str) -> bool:
-        """Whether the ID is of the form, and the place, of this provider's. Pure."""
+        """Return whether the ID has this provider's form and region or account. Pure."""
         ...
 
     async def create(self, order: InstanceOrder) -> Instance:
-        """The instance with this token, made if it is not there yet: equal tokens, one instance.
+        """Return the instance with the order's token, and create it first if there is none.
 
-        FAILED_PRECONDITION if one was made with this token and has ended, or ends: as long as the
+        FAILED_PRECONDITION if an instance with this token has ended or is ending, as long as the
         provider remembers it.
         """
         ...
 
     async def get(self, provider_id: str) -> Instance | None:
-        """None: the provider knows none, or it has ended. New ones may be missed for a while."""
+        """Return the instance, None if unknown or ended. A new one may be missing for a while."""
         ...
 
     async def find(self, cluster: str, token: str) -> Instance | None:
-        """As `get`, by the token. FAILED_PRECONDITION names all if several carry it."""
+        """Find an instance by its token, else as `get`. FAILED_PRECONDITION if several have it."""
         ...
 
     async def delete(self, provider_id: str, cluster: str) -> Deletion:
-        """With its own disks and addresses. To be asked again until GONE.
+        """Delete the instance with its own disks and addresses. Repeat the call until GONE.
 
-        FAILED_PRECONDITION if the instance is not one that was made for `cluster`.
+        FAILED_PRECONDITION if the instance was not created for `cluster`.
         """
         ...
 
     async def list(self, cluster: str) -> Sequence[Instance]:
-        """All that were made for `cluster` and have not ended. All or InstanceError."""
+        """List all instances created for `cluster` that have not ended. Never returns only some."""
         ...
 
     async def operate(
         self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
     ) -> None:
-        """Ask for it once for `request`, as far as the provider can tell; its boot ID is the proof.
+        """Send `operation` once for `request`, as far as the provider can tell repetitions.
 
-        UNIMPLEMENTED if it is not one of `operations`.
+        Only a new boot ID proves that it happened. UNIMPLEMENTED if it is not one of `operations`.
         """
         ...
 
@@ -241,18 +250,18 @@ class Instances(Protocol):
 
 
 def client_token(machine_uid: str, attempt: int) -> str:
-    """Of the `attempt`-th instance of one Machine, the first is 1."""
+    """Return the token of the `attempt`-th instance of a Machine, counted from 1."""
     return f"{machine_uid}-{attempt}"
 
 
 def machine_uid(token: str) -> str:
-    """The Machine that a token is of, "" if it has not the form of one."""
+    """Return the UID of the Machine that a client token belongs to, "" if it is no client token."""
     uid, _, attempt = token.rpartition("-")
     return uid if attempt.isdecimal() else ""
 
 
 class InstanceProviders:
-    """Those of the providers file that can make machines, in its order."""
+    """The entries of the providers file that can create instances, in its order."""
 
     def __init__(self, providers: Sequence[Instances] = ()) -> None:
         self._providers = tuple(providers)
@@ -262,9 +271,9 @@ class InstanceProviders:
         return self._providers
 
     def of(self, provider: str, credentials: str = "") -> Instances:
-        """What a MachineClass names by `provider` and `credentialsRef`.
+        """Return the provider that a MachineClass names by `provider` and `credentialsRef`.
 
-        Raises InstanceError with UNAUTHENTICATED: the file may come to have it.
+        Raises InstanceError with UNAUTHENTICATED, because a later file may have the entry.
         """
         matches = [
             candidate
@@ -289,7 +298,7 @@ class InstanceProviders:
         )
 
     def owner(self, provider_id: str) -> Instances | None:
-        """Whose the instance is, when its class is not there any more."""
+        """Return the provider that owns an instance, even if its class is gone; else None."""
         return next((provider for provider in self._providers if provider.owns(provider_id)), None)
 
     async def close(self) -> None:

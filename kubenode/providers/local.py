@@ -1,15 +1,17 @@
-"""Provider `local`: machines that a command of the site's own switches: virtual machines of a
-hypervisor, containers that boot, anything with a power switch that a script can reach.
+"""Provider `local`: machines that the site's own command switches.
+
+They may be virtual machines of a hypervisor, containers that boot, or anything else with a power
+switch that a script can reach.
 
     COMMAND... state|off|on|reset MACHINE REQUEST
 
-MACHINE is `spec.providerID` without its prefix; its last part is the Node's name, so that no
+MACHINE is `spec.providerID` without its prefix. Its last part is the Node's name, so that no
 kubelet can name the machine of another Node. `state` prints one word: on, off, starting, stopping
-or gone. `off` is proof: the command must print it only when nothing of the machine can run or
-reach a disk. The end of the command says what became of it (`ENDS`); whatever else it ends with,
-and no end in time, leaves open whether it took effect.
+or gone. `off` counts as proof: the command must print it only if nothing of the machine can run or
+reach a disk. The exit code says how a call ended (`ENDS`). After any other code, or a timeout, it
+is unknown whether the call took effect.
 
-The command runs as `commands.py` says, and knows the Node's name by KUBENODE_NODE.
+`kubenode.providers.commands` says how the command runs. KUBENODE_NODE holds the Node's name.
 """
 
 import re
@@ -41,16 +43,18 @@ ENDS: dict[int, type[ProviderError]] = {
     77: Denied,
     78: Refused,
 }
-"""Exit codes, as sysexits.h has them; 0 is done."""
+"""Error by exit code, as in sysexits.h. 0 is success."""
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(/[A-Za-z0-9][A-Za-z0-9_.-]*){0,7}", re.ASCII)
 _LONGEST = 512
 _STATES = {state.value.lower(): state for state in PowerState if state is not PowerState.UNKNOWN}
 
 
 class Local:
-    """command  the words that every call begins with, not interpreted by a shell
-    prefix   of the provider IDs that are ours
-    timeout  for one run of the command
+    """Provider that calls the command.
+
+    command: program and first arguments of each call, not interpreted by a shell
+    prefix: of the provider IDs that belong to it
+    timeout: limit of one call
     """
 
     name = NAME
@@ -93,10 +97,10 @@ class Local:
         raise Unsupported(self.name, "machines switched by a command have no planned events")
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection stays open between calls."""
 
     def _machine(self, machine: ProviderMachine) -> str:
-        """The command's word for a machine. Raises Refused where it could be another Node's."""
+        """Return MACHINE for the command. Raises Refused if it could be another Node's."""
         name = machine_name(machine.provider_id, self._prefix)
         if name is None:
             message = f"providerID {machine.provider_id[:100]!r} is not {self._prefix}PLACE/NODE"
@@ -107,7 +111,7 @@ class Local:
         return name
 
     async def _run(self, verb: str, machine: ProviderMachine, request: str) -> str:
-        """What the command printed. Raises ProviderError."""
+        """Return what the command printed. Raises ProviderError."""
         ended = await self._command.run(
             verb, self._machine(machine), request, env={"KUBENODE_NODE": machine.node}
         )
@@ -117,7 +121,7 @@ class Local:
 
 
 def machine_name(provider_id: str, prefix: str) -> str | None:
-    """PLACE/NODE of a provider ID; None if it is not one of `prefix`."""
+    """Return PLACE/NODE of a provider ID; None if it does not have the form, or another prefix."""
     name = provider_id.removeprefix(prefix)
     fits = provider_id.startswith(prefix) and len(name) <= _LONGEST and _MACHINE.fullmatch(name)
     return name if fits else None

@@ -1,17 +1,17 @@
-"""Provider `local` makes machines by the command that switches them too.
+"""Instances of provider `local`, created and deleted by the command that also switches them.
 
-    COMMAND... create NAME TOKEN     what is wanted on standard input; prints the instance
-    COMMAND... get MACHINE           prints the instance
-    COMMAND... delete MACHINE        prints `gone` or `in-progress`
-    COMMAND... list CLUSTER          prints all of the cluster's as a list
-    COMMAND... redeploy MACHINE REQUEST   boots it on other hardware, its disks as they are
-    COMMAND... reimage MACHINE REQUEST    gives it a new system, which follows its user data anew
+    COMMAND... create NAME TOKEN          reads the order on standard input, prints the instance
+    COMMAND... get MACHINE                prints the instance
+    COMMAND... delete MACHINE             prints `gone` or `in-progress`
+    COMMAND... list CLUSTER               prints a list of all instances of the cluster
+    COMMAND... redeploy MACHINE REQUEST   boots it on other hardware with its disks unchanged
+    COMMAND... reimage MACHINE REQUEST    installs a new system, which runs its user data again
 
-What is wanted is JSON: token, cluster, machine, name, config, userData. An instance is JSON: id
-(MACHINE, whose last part is NAME), token, cluster, machine, state, addresses, createdAt. Asked
-twice for a token the command makes one, asked twice for a request it does one. How it ends is told
-by `ENDS`; a `get` of none ends with 68. All else it ends with, and no end in time, leaves open
-whether it took effect.
+The order is JSON: token, cluster, machine, name, config, userData. An instance is JSON: id
+(MACHINE, with NAME as its last part), token, cluster, machine, state, addresses, createdAt. The
+command must be idempotent: one instance for a token, one operation for a request. The exit code
+says how a call ended (`ENDS`); `get` of a missing instance exits with 68. After any other code, or
+a timeout, it is unknown whether the call took effect.
 """
 
 import json
@@ -53,11 +53,11 @@ ENDS = {
     77: ErrorCode.PERMISSION_DENIED,
     78: ErrorCode.FAILED_PRECONDITION,
 }
-"""Exit codes, as sysexits.h has them; 0 is done."""
+"""Error code by exit code, as in sysexits.h. 0 is success."""
 VERBS = {MachineOperationType.REDEPLOY: "redeploy", MachineOperationType.REIMAGE: "reimage"}
-"""A command that has one of them not ends with 64."""
+"""A command that lacks one of them exits with 64."""
 OUTPUT = 16 << 20
-"""Bytes of a list; a longer one is refused, not cut."""
+"""Bytes of a list. A longer list is an error and is not cut."""
 
 
 class PrintedInstance(msgspec.Struct, rename="camel", frozen=True):
@@ -73,10 +73,12 @@ class PrintedInstance(msgspec.Struct, rename="camel", frozen=True):
 
 
 class LocalInstances:
-    """command  the words that every call begins with, not interpreted by a shell
-    name     of its entry in the providers file
-    prefix   of the provider IDs that are ours
-    timeout  for one run of the command
+    """Instances through the command.
+
+    command: program and first arguments of each call, not interpreted by a shell
+    name: of its entry in the providers file
+    prefix: of the provider IDs that belong to it
+    timeout: limit of one call
     """
 
     provider = NAME
@@ -171,10 +173,10 @@ class LocalInstances:
         self._done(await self._ended(VERBS[operation], machine, request, changes=True))
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection stays open between calls."""
 
     async def _ours(self, provider_id: str, cluster: str) -> bool:
-        """Whether it is there. Raises InstanceError if it is not one of this cluster's."""
+        """Return whether the instance exists. Raises InstanceError if it is another cluster's."""
         instance = await self.get(provider_id)
         if instance is not None and instance.cluster != cluster:
             message = f"{provider_id} was not made for cluster {cluster}: it is left alone"

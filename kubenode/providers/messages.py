@@ -1,4 +1,4 @@
-"""What providers and their SDKs say, fit for a status and a log: short, and without secrets."""
+"""Texts of providers and their SDKs for a status or log: short, and without secrets."""
 
 import re
 from datetime import timedelta
@@ -19,7 +19,7 @@ _LONG_RUN = re.compile(r"[A-Za-z0-9+/_=-]{100,}")
 
 
 def plain(text: str, *secrets: str) -> str:
-    """`text` on one line, cut, without what looks like a secret and without `secrets`."""
+    """Return `text` on one line, cut at `LONGEST`, without `secrets` and what looks like one."""
     for secret in secrets:
         if secret:
             text = text.replace(secret, "…")
@@ -34,7 +34,7 @@ def plain(text: str, *secrets: str) -> str:
 
 
 def retry_after(value: str | None) -> timedelta | None:
-    """Of the header Retry-After in seconds. None: not said, or as a date, which nobody sends."""
+    """Parse a header Retry-After in seconds, at most an hour. None if it is missing or a date."""
     if value is None or not re.fullmatch(r"[0-9]{1,6}", value.strip()):
         return None
     return min(timedelta(seconds=int(value)), timedelta(hours=1))

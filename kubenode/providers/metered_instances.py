@@ -1,4 +1,4 @@
-"""Machines made and ended, counted and timed: each provider shows itself through one of these."""
+"""Metrics of calls to providers of instances: count and duration, by a wrapper of each provider."""
 
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 OPERATIONS = ("create", "get", "find", "delete", "list", "operate")
 OTHER = "CANCELLED"
-"""Withdrawn by us, or a mistake of ours."""
+"""Label for a call that we cancelled, or that an error of our own ended."""
 
 
 class InstanceMetrics:
@@ -41,7 +41,7 @@ class InstanceMetrics:
         )
 
     def announce(self, provider: str) -> None:
-        """Let every series of the provider begin at zero."""
+        """Create every series of the provider with the value zero."""
         for operation in OPERATIONS:
             for code in (OTHER, *ErrorCode):
                 self.requests.labels(provider, operation, code)
@@ -49,7 +49,7 @@ class InstanceMetrics:
 
 
 class MeteredInstances:
-    """An Instances that does what `inner` does. Two of one kind share their series."""
+    """An Instances that counts and times calls of `inner`. Two of one provider share series."""
 
     def __init__(self, inner: Instances, metrics: InstanceMetrics, clock: Clock) -> None:
         self.name, self.provider, self.operations = inner.name, inner.provider, inner.operations

@@ -1,10 +1,10 @@
-"""What KubeNode asks of whoever runs the machines: a cloud, a BMC, or a host with containers.
+"""The port to providers that switch machines: a cloud, a BMC, or a host with containers.
 
-One port for all, so that a repair does not know where it runs. A machine is named by the Node's
-`spec.providerID`; a provider says which of them are its own. Whatever is asked is a wish for a
-state where that is possible (`off`, `on`): asking again does no harm. What is no state (`reset`,
-`replace`) carries a request ID: a provider that knows it already does nothing again, and one that
-cannot know says so by `repeatable`, so that the caller asks once only.
+There is one port for all, so that a repair does not depend on where it runs. The Node's
+`spec.providerID` identifies a machine; a provider says which machines it owns. `off` and `on` set a
+desired state and may be repeated. `reset` and `replace` set no state, so they carry a request ID: a
+provider that remembers request IDs ignores a repetition. A provider that cannot remember them has
+`repeatable` False, and the caller sends the request only once.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from typing import Protocol
 
 
 class PowerState(StrEnum):
-    """What the provider says of the machine itself, never what its system says.
+    """Power state of the machine itself as its provider reports it, not of its operating system.
 
-    OFF   proven: it runs nothing and reaches no disk of its own or others
-    GONE  there is no such machine any more, and nothing of it runs
+    OFF: proved that the machine runs nothing and reaches no disk, its own or another's
+    GONE: the machine does not exist any more, and nothing of it runs
     """
 
     ON = "On"
@@ -30,7 +30,7 @@ class PowerState(StrEnum):
 
     @property
     def dark(self) -> bool:
-        """Whether nothing of it can run: what fencing and force need."""
+        """Return whether nothing of the machine can run, as fencing and forced deletion require."""
         return self in (PowerState.OFF, PowerState.GONE)
 
 
@@ -38,9 +38,9 @@ class PowerState(StrEnum):
 class ProviderMachine:
     """The machine of a Node.
 
-    provider_id  `spec.providerID`, as it is
-    node         name of the Node
-    annotations  of the Node: where its BMC is, which group it belongs to
+    provider_id: `spec.providerID`, unchanged
+    node: name of the Node
+    annotations: of the Node, which may name its BMC or its instance
     """
 
     provider_id: str
@@ -50,9 +50,10 @@ class ProviderMachine:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """state   as `PowerState` says
-    raw     in the provider's own words, for people
-    at      when it was read
+    """Power state of a machine at one moment.
+
+    raw: the state in the provider's own words, for people
+    at: when it was read
     """
 
     state: PowerState
@@ -62,55 +63,54 @@ class Power:
 
 @dataclass(frozen=True, slots=True)
 class Can:
-    """What a provider is able to do with machines of its kind."""
+    """Operations that a provider supports for its machines."""
 
     off: bool = False
-    """Switch off by force, with proof, and on again as the same machine with its disks."""
+    """Switches off by force, with proof, and on again as the same machine with its disks."""
     reset: bool = False
     repeatable: bool = False
-    """Whether `reset` and `replace` with a request ID already seen do nothing again."""
+    """Ignores a `reset` or `replace` with a request ID that it has carried out already."""
     replace: bool = False
-    """Have the group that the machine belongs to make another in its place."""
+    """Lets the machine's group create another machine in its place."""
     renews: bool = False
-    """Whether `replace` makes the machine anew under the same ID: it is never GONE, and a new boot
-    ID is the proof."""
+    """`replace` recreates the machine with the same ID: never GONE, proved by a new boot ID."""
     approve: bool = False
 
 
 class Provider(Protocol):
-    """Every method raises ProviderError (errors.py) and nothing else; none blocks the loop.
+    """A provider of machines. Methods raise ProviderError and nothing else; none blocks the loop.
 
-    name  as in the operator's settings and in metrics: aws, azure, alibaba, gcp, redfish, local
+    name: in the operator's settings and in metrics: aws, azure, alibaba, gcp, redfish or local
     """
 
     name: str
     can: Can
 
     def owns(self, machine: ProviderMachine) -> bool:
-        """Whether the machine is one of this provider's. Pure."""
+        """Return whether the machine belongs to this provider. Pure."""
         ...
 
     async def power(self, machine: ProviderMachine) -> Power: ...
 
     async def off(self, machine: ProviderMachine, request: str) -> None:
-        """By force: a system that hangs does not hear anything else. `power` shows the end."""
+        """Switch off by force: a system that hangs ignores a request. `power` shows the result."""
         ...
 
     async def on(self, machine: ProviderMachine, request: str) -> None: ...
 
     async def reset(self, machine: ProviderMachine, request: str) -> None:
-        """Boot it anew without its system's help. Only a new boot ID proves it."""
+        """Reboot the machine without help of its system. Only a new boot ID proves it."""
         ...
 
     async def replace(self, machine: ProviderMachine, request: str) -> None:
-        """Give this machine back; its group makes another. `power` says GONE in the end.
+        """Remove this machine so that its group creates another. `power` returns GONE in the end.
 
-        Where `can.renews`, it comes back anew under the same ID.
+        With `can.renews` the machine comes back under the same ID instead.
         """
         ...
 
     async def approve(self, machine: ProviderMachine, event: str) -> None:
-        """Tell the cloud that its planned act `event` (HostEvent's externalID) may start."""
+        """Let the cloud's planned event start. `event` is the externalID of its HostEvent."""
         ...
 
     async def close(self) -> None: ...

@@ -1,10 +1,11 @@
-"""Servers through the Redfish service of their BMC.
+"""Servers, through the Redfish service of their BMC.
 
-Where a BMC is comes from the settings or from annotation `kubenode.io/bmc` of the Node. A kubelet
-may write annotations of its own Node: an address outside of the networks and domains of the
-settings is never called, so that nobody is handed the credentials. A system at an annotated address
-is the Node's only where its HostName says so: else a BMC that is off would prove that a host which
-runs is dark. Each call is a conversation of its own: a BMC keeps few connections.
+The BMC's address comes from the settings, or from annotation `kubenode.io/bmc` of the Node. A
+kubelet may write annotations of its own Node. So an address outside of the networks and domains of
+the settings is never called: it would receive the credentials. A system at an annotated address is
+accepted as the Node's only if its HostName says so. Otherwise some other BMC that is off would
+prove that a running host is off. Each call opens a connection of its own, because a BMC allows only
+a few.
 """
 
 from collections.abc import Iterator
@@ -35,12 +36,12 @@ STATES = {
     sushy.PowerState.POWERING_OFF: PowerState.STOPPING,
     sushy.PowerState.POWERING_ON: PowerState.STARTING,
 }
-"""PowerState of ComputerSystem (DSP0266). A paused one keeps its memory: it is not dark."""
+"""PowerState of ComputerSystem (DSP0266). A paused system keeps its memory: UNKNOWN, not OFF."""
 NO_NAMES = frozenset({"", "localhost", "localhost.localdomain", "none", "null"})
 
 
 class Redfish:
-    """The BMCs of the settings' networks and domains, all with one account."""
+    """Provider for the BMCs in the settings' networks and domains, with one account for all."""
 
     name = NAME
     can = Can(off=True, reset=True)
@@ -88,13 +89,13 @@ class Redfish:
         return explain(error)
 
     def close(self) -> None:
-        """Nothing is kept between calls."""
+        """Do nothing: no connection stays open between calls."""
 
     def _address(self, machine: ProviderMachine) -> str:
         return self._settings.bmcs.get(machine.node) or machine.annotations.get(BMC, "")
 
     def _bmc(self, machine: ProviderMachine) -> Bmc:
-        """Raises Refused: an address that is none, or outside of the settings."""
+        """Return the machine's BMC. Raises Refused if the address is malformed or not permitted."""
         try:
             bmc = parse(self._address(machine))
         except BadBmc as error:
@@ -106,13 +107,13 @@ class Redfish:
 
     @contextmanager
     def _system(self, machine: ProviderMachine) -> Iterator[Any]:
-        """The machine's ComputerSystem, read now."""
+        """Read the machine's ComputerSystem."""
         bmc, settings = self._bmc(machine), self._settings
         connect, read = settings.seconds
         user, password = _secret(settings.username_file), _secret(settings.password_file)
         kind = SessionAuth if settings.auth is RedfishAuth.SESSION else BasicAuth
         auth = kind(user, password)
-        # One attempt: the SDK would send even a restart again when the answer is late.
+        # One attempt: after a late answer the SDK would repeat even a restart.
         connector = Connector(
             bmc.url,
             verify=(settings.ca_file or True) if settings.verify_tls else False,
@@ -124,21 +125,21 @@ class Redfish:
             root = sushy.Sushy(bmc.url, auth=auth, connector=connector)
             yield root.get_system(bmc.system or _only_system(root))
         finally:
-            # A session that cannot be closed expires: what was done stays done.
+            # A session that cannot be closed expires, and does not undo the request.
             with suppress(SushyError, RequestException):
                 auth.close()
             connector.close()
 
     @contextmanager
     def _checked(self, machine: ProviderMachine) -> Iterator[Any]:
-        """The system, which is surely the Node's. Raises Refused."""
+        """Read the system, proved to be the Node's. Raises Refused on a mismatch."""
         with self._system(machine) as system:
             if wrong := self._wrong(machine.node, str(system.hostname or "").lower()):
                 raise Refused(NAME, wrong)
             yield system
 
     def _wrong(self, node: str, named: str) -> str:
-        """Why a system that is called `named` is not taken for the Node's, "" if it is."""
+        """Return why a system with HostName `named` is not accepted as the Node's, "" if it is."""
         settings = self._settings
         other = "" if named in NO_NAMES else differs(node, (named,))
         if (
@@ -169,7 +170,7 @@ def _only_system(root: Any) -> str:
 
 
 def _secret(path: str) -> str:
-    """Read anew each time: a mounted Secret changes. Raises Denied."""
+    """Read a credential at each call, because a mounted Secret changes. Raises Denied."""
     try:
         return Path(path).read_text(encoding="utf-8").strip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""What a BMC and sushy mean by their errors (DSP0266, status codes)."""
+"""Translation of errors of a BMC and of sushy into ProviderErrors (DSP0266, status codes)."""
 
 import requests
 from sushy import exceptions as sdk
@@ -34,7 +34,7 @@ def explain(error: Exception) -> ProviderError | None:
 
 
 def _answer(error: sdk.HTTPError, message: str) -> ProviderError:
-    """A system that a BMC does not know is not gone: another BMC may have it by now."""
+    """Translate an HTTP error. 404 does not prove a system gone: another BMC may have it."""
     status = int(error.status_code or 0)
     if status == 429:
         return Throttled(NAME, message)

@@ -1,4 +1,4 @@
-"""Requests to providers, counted and timed: each provider shows itself through one of these."""
+"""Metrics of calls to providers of machines: count and duration, by a wrapper of each provider."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -32,7 +32,7 @@ RESULTS: dict[type[ProviderError], str] = {
 }
 OK = "ok"
 OTHER = "error"
-"""Withdrawn by us, or a mistake of ours."""
+"""Label for a call that we cancelled, or that an error of our own ended."""
 BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0)
 
 
@@ -53,7 +53,7 @@ class ProviderMetrics:
         )
 
     def announce(self, provider: str) -> None:
-        """Let every series of the provider begin at zero."""
+        """Create every series of the provider with the value zero."""
         for operation in OPERATIONS:
             for result in (OK, OTHER, *RESULTS.values()):
                 self.requests.labels(provider, operation, result)
@@ -61,7 +61,7 @@ class ProviderMetrics:
 
 
 class Metered:
-    """A Provider that does what `inner` does. Two of one kind share their series."""
+    """A Provider that counts and times calls of `inner`. Two of one provider share series."""
 
     def __init__(self, inner: Provider, metrics: ProviderMetrics, clock: Clock) -> None:
         self.name = inner.name

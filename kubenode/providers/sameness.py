@@ -1,8 +1,8 @@
-"""Whether a machine of the provider is the one that a Node runs on.
+"""Check that a provider's machine is the one that a Node runs on.
 
-The ID of a Node is what its kubelet or cloud controller once wrote. Before anything is switched off
-the provider's own word for the machine is held against the Node's name, wherever the two are made
-from one another: cutting the power of the wrong machine cannot be taken back.
+A Node's providerID is what its kubelet or cloud controller once wrote. Cutting the power of the
+wrong machine cannot be undone. So before an act the provider's own name for the machine is compared
+with the Node's name, wherever one derives from the other.
 """
 
 import re
@@ -13,14 +13,14 @@ _MADE_BY_ACK = re.compile(r"[a-z0-9-]+\.(?:([0-9]+(?:\.[0-9]+){3})|(i-[0-9a-z]+)
 
 
 def host(name: str) -> str:
-    """The first label in lower case: domains differ between a system and its cloud."""
+    """Return the first label in lower case: a system and its cloud may use different domains."""
     return name.split(".", 1)[0].lower()
 
 
 def differs(node: str, names: Iterable[str]) -> str:
-    """What is wrong if none of the names that the provider has for it is the Node's; "" is fine.
+    """Return what is wrong if none of the provider's names for the machine is the Node's, else "".
 
-    No name at all says nothing, and is fine.
+    Without any name there is nothing to compare, which is "" as well.
     """
     known = [name for name in names if name]
     if not known or host(node) in {host(name) for name in known}:
@@ -29,14 +29,14 @@ def differs(node: str, names: Iterable[str]) -> str:
 
 
 def differs_on_ec2(node: str, private_dns: str, instance: str) -> str:
-    """As `differs`, for Nodes named by EC2; people may give any other name."""
+    """Compare as `differs` if the Node's name is made by EC2; any other name is accepted."""
     if not _MADE_BY_EC2.fullmatch(host(node)):
         return ""
     return differs(node, (private_dns, instance))
 
 
 def differs_on_ecs(node: str, hostname: str, instance: str, addresses: Iterable[str]) -> str:
-    """As `differs`, for Nodes named by Alibaba's Kubernetes (REGION.ADDRESS, REGION.i-…)."""
+    """Compare as `differs`, also names by Alibaba's Kubernetes (REGION.ADDRESS, REGION.i-…)."""
     made = _MADE_BY_ACK.fullmatch(node.lower())
     if made is None:
         return differs(node, (hostname,)) if hostname else ""

@@ -1,7 +1,7 @@
-"""The settings of each provider, as people write them in the providers file.
+"""Settings of each provider, as in the providers file.
 
-Credentials are never among them: each SDK finds them by its own rules (environment, files, the
-identity of the pod or machine), a BMC's stand in files.
+They hold no credentials: each SDK finds them by its own rules (environment, files, the identity of
+the pod or machine). Those of BMCs are in files.
 """
 
 import ipaddress

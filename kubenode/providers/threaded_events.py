@@ -1,4 +1,4 @@
-"""Sources of events whose SDK blocks, made into ones that never hold up the loop."""
+"""Event sources over a blocking SDK, run in threads so that they never block the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,11 +10,14 @@ from kubenode.providers.events import EventListing, QueueMessage
 from kubenode.providers.threads import ThreadedCalls
 
 LIST_TIMEOUT = timedelta(minutes=5)
-"""A whole look: all pages, with the waiting that the SDK does when it is throttled."""
+"""Limit of one poll: all pages, and the SDK's waits when it is throttled."""
 
 
 class BlockingSource(Protocol):
-    """`explain` tells what an exception of the SDK means; None if it is not known."""
+    """A source whose methods block.
+
+    `explain` translates an exception of the SDK; None if the exception is unknown.
+    """
 
     name: str
     where: str
@@ -53,7 +56,7 @@ class _Source:
 
 
 class ThreadedList(_Source):
-    """An EventList."""
+    """An EventList over a blocking list."""
 
     def __init__(self, inner: BlockingList) -> None:
         super().__init__(inner)
@@ -65,7 +68,7 @@ class ThreadedList(_Source):
 
 
 class ThreadedQueue(_Source):
-    """An EventQueue."""
+    """An EventQueue over a blocking queue."""
 
     def __init__(self, inner: BlockingQueue) -> None:
         super().__init__(inner)

@@ -1,4 +1,4 @@
-"""Instances whose SDK blocks, made into ones that never hold up the loop: as in `threads.py`."""
+"""Instances over a blocking SDK, run in threads as `kubenode.providers.threads` describes."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 THREADS = 8
 WITHIN = timedelta(seconds=120)
-"""For a list of many pages too."""
+"""Limit of one call, long enough for a list of many pages."""
 
 
 class BlockingInstances(Protocol):
-    """An Instances whose methods block, each at most the SDK's time limits times its requests.
+    """An Instances whose methods block, each for at most the SDK's time limits times its requests.
 
-    What they raise beside ProviderErrors is told by `explain`. What changes something calls
-    `still_wanted` first.
+    `explain` translates exceptions other than ProviderErrors. A method that changes something calls
+    `kubenode.providers.threads.still_wanted` right before the change.
     """
 
     provider: str
@@ -46,7 +46,7 @@ class BlockingInstances(Protocol):
     ) -> None: ...
 
     def explain(self, error: Exception) -> ProviderError | None:
-        """What an exception of the SDK means to us; None if it is not known."""
+        """Translate an exception of the SDK; None if it is unknown."""
         ...
 
     def close(self) -> None: ...
@@ -55,8 +55,8 @@ class BlockingInstances(Protocol):
 class ThreadedInstances:
     """An Instances over a blocking one.
 
-    name    of its entry in the providers file
-    within  how long a whole call may take, longer than the SDK's own time limits
+    name: of its entry in the providers file
+    within: limit of a whole call, longer than the SDK's own time limits
     """
 
     def __init__(

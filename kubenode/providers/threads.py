@@ -1,9 +1,9 @@
-"""Providers whose SDK blocks, made into ones that never hold up the loop.
+"""Providers over a blocking SDK, run in threads so that they never block the event loop.
 
-Their calls run in a few threads of their own. Each is bounded: by the SDK's own time limits for
-connecting and reading, by one for the whole here, and no more than a fixed number wait. A call that
-did not begin in time is withdrawn and never begins. One that began goes on, but before it acts it
-looks whether somebody still waits (`still_wanted`): an act must not come when its job has moved on.
+Calls run in a few threads of their own. They are bounded by the SDK's time limits for connecting
+and reading, by a limit for the whole call, and by a maximum of waiting calls. A call that did not
+begin in time is withdrawn and never begins. A call that began cannot be stopped; but right before a
+change it checks that the caller still waits (`still_wanted`), because the job may have moved on.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ _calling = threading.local()
 
 
 def still_wanted(provider: str) -> None:
-    """To be called right before an act. Raises Unreachable if nobody waits for it any more."""
+    """Raise Unreachable if the caller does not wait any more. Call it right before a change."""
     given_up: threading.Event | None = getattr(_calling, "given_up", None)
     if given_up is not None and given_up.is_set():
         raise Unreachable(provider, "the looking before took too long: nothing was done")
 
 
 class Blocking(Protocol):
-    """A Provider whose methods block, each at most the SDK's time limits times its requests.
+    """A Provider whose methods block, each for at most the SDK's time limits times its requests.
 
-    What they raise beside ProviderErrors is told by `explain`. What changes something calls
-    `still_wanted` first.
+    `explain` translates exceptions other than ProviderErrors. A method that changes something calls
+    `still_wanted` right before the change.
     """
 
     name: str
@@ -63,16 +63,16 @@ class Blocking(Protocol):
     def approve(self, machine: ProviderMachine, event: str) -> None: ...
 
     def explain(self, error: Exception) -> ProviderError | None:
-        """What an exception of the SDK means to us; None if it is not known."""
+        """Translate an exception of the SDK; None if it is unknown."""
         ...
 
     def close(self) -> None: ...
 
 
 class ThreadedCalls:
-    """Runs what blocks in a few threads, each call for at most `within`.
+    """Runs blocking calls in a few threads, each for at most `within`.
 
-    explain  what an exception of the SDK means to us; None if it is not known
+    explain: translates an exception of the SDK; None if it is unknown
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ThreadedCalls:
         self._room = threading.Semaphore(MAX_IN_FLIGHT)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Raises ProviderError and nothing else."""
+        """Run `work` in a thread. Raises ProviderError and nothing else."""
         if not self._room.acquire(blocking=False):
             message = f"{MAX_IN_FLIGHT} requests of ours are under way already"
             raise Throttled(self._provider, message, COME_AGAIN)
@@ -107,7 +107,7 @@ class ThreadedCalls:
             given_up.set()
 
     async def close(self) -> None:
-        """Calls that wait never begin; those under way end within the SDK's time limits."""
+        """Withdraw waiting calls, and wait until the SDK's time limits have ended the others."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
 
     def _run_work(self, work: Callable[[], T], given_up: threading.Event) -> T:
@@ -116,7 +116,7 @@ class ThreadedCalls:
             return work()
         except ProviderError:
             raise
-        except Exception as error:  # SDKs raise what they like: none of it travels inwards
+        except Exception as error:  # SDKs raise anything: none of it travels inwards
             known = self._explain(error)
             if known is None:
                 log.exception(
@@ -129,7 +129,7 @@ class ThreadedCalls:
 class Threaded:
     """A Provider over a blocking one.
 
-    within  how long a whole call may take, longer than the SDK's own time limits
+    within: limit of a whole call, longer than the SDK's own time limits
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class Threaded:
 
 
 class Once(Generic[T]):
-    """Something made when it is first needed, by one thread at a time; a failure is not kept."""
+    """A value made at its first use, by one thread at a time. A failure is not cached."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make

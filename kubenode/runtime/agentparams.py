@@ -1,7 +1,8 @@
-"""What each action of the agent takes in `params`: read by lint, by the agent and by the docs.
+"""The `params` that each action of the agent accepts, for lint, the agent and the docs.
 
-The CRD knows parameters as text alone, as a schema of each would not fit into it. The agent
-refuses what does not fit here, whoever made the job; `kubenode rules lint` says it before.
+The CRD has params as plain strings, because a schema for each action would not fit into it. The
+agent refuses params that do not match this table, whoever created the job; `kubenode rules lint`
+reports them earlier.
 """
 
 import re
@@ -16,7 +17,7 @@ CLEANED = (
     *("images", "imagesInUse", "exitedContainers", "containerLogs"),
     *("journal", "logs", "crashDumps"),
 )
-"""What CleanDisk may be asked to clean."""
+"""Targets of CleanDisk."""
 UNITS = (
     *("kubelet.service", "kube-proxy.service"),
     *("containerd.service", "crio.service", "docker.service", "docker.socket"),
@@ -31,15 +32,17 @@ UNITS = (
 
 
 def is_listed_unit(unit: str, listed: Sequence[str]) -> bool:
-    """Whether an entry is the unit, or a pattern with `*` that it fits."""
+    """Return whether an entry of `listed`, which may be a pattern with `*`, matches the unit."""
     return any(fnmatchcase(unit, entry) for entry in listed)
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """pattern  what a value must match as a whole
-    form     what to write, for people
-    about    what it does, for people
+    """A parameter of an action.
+
+    pattern: regular expression that the whole value must match
+    form: what to write, for people
+    about: what it does, for people
     """
 
     pattern: str
@@ -137,13 +140,13 @@ PARAMETERS: Mapping[str, Parameters] = {
     },
     "RunCheck": {},
 }
-"""By action. RunScript is not here: each script has its own, in the agent's configuration."""
+"""Parameters by action. RunScript is missing: the agent's configuration has those of scripts."""
 _EXCLUSIVE_PARAMETERS = {"SetSysctl": ("value", "factor"), "DeleteSandbox": ("id", "state")}
 _REQUIRED_ALTERNATIVES = {"KillProcess": ("exe", "unit")}
 
 
 def complaint(action: str, params: Mapping[str, str]) -> str:
-    """Why `params` make no sense for `action`, with field, value and remedy; "" if they do."""
+    """Return why `params` do not fit `action`, with field, value and remedy; "" if they do."""
     known = PARAMETERS.get(action)
     if known is None:
         return ""
@@ -169,6 +172,6 @@ _UNITS = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3}
 
 
 def quantity(text: str) -> int:
-    """Bytes of what matches QUANTITY."""
+    """Return the bytes of a text that matches QUANTITY."""
     number = text.rstrip("KMGi")
     return int(number) * _UNITS[text[len(number) :]]

@@ -1,8 +1,8 @@
-"""What was done and what was refused, one JSON object per line, beside the log.
+"""The audit log: acts and refusals, one JSON object per line, apart from the ordinary log.
 
-Writing a line never blocks an act and never fails it: lines wait in a bounded queue for a thread of
-their own. A disk that is slow or full costs lines, which are counted, told in the log once, and
-told in the file itself when it takes lines again. The form of a line is docs/jobs.md's.
+Writing a line neither blocks nor fails an act: lines wait in a bounded queue for a thread of their
+own. A slow or full disk loses lines. Lost lines are counted, reported in the ordinary log once, and
+noted in the file as soon as it can be written again. docs/jobs.md describes the form of a line.
 """
 
 import io
@@ -23,12 +23,12 @@ log = logging.getLogger(__name__)
 VERSION = "kubenode.io/audit/v1"
 STANDARD_OUTPUT = "-"
 WAITING = 10_000
-"""Lines that wait for the disk at most; further ones are lost."""
+"""Most lines that wait for the disk. Further lines are lost."""
 ROTATE_BYTES = 64 * 2**20
 BACKUP_COUNT = 4
-"""Full files beside the one that is written: FILE.1 is the newest."""
+"""Full files beside the current one. FILE.1 is the newest."""
 LONGEST = 1024
-"""Characters of a text in a line."""
+"""Characters of one text in a line."""
 RETRY_SECONDS = 1.0
 CLOSE_SECONDS = 2.0
 WRITTEN, LOST = "written", "lost"
@@ -37,12 +37,12 @@ WRITTEN, LOST = "written", "lost"
 class AuditLine(msgspec.Struct, omit_defaults=True, rename={"request_id": "requestID"}):
     """One act, one change or one refusal.
 
-    by         the part of KubeNode that says so: remedy, defender, webhook
-    who        who did it: a person's or program's name at the API server, or our own part
-    what       the act: an Act of the job controller, Phase, Hold, a person's word, or Verdict
-    outcome    Done, Failed, Refused, Granted or Unknown (no answer came: it may have happened)
-    why        a sentence
-    before     what it was, and `after` what it is now; texts alone, never an object's content
+    by: part of KubeNode that reports it: remedy, defender, webhook
+    who: who did it: user name at the API server, or a part of KubeNode
+    what: the act: an Act of the job controller, Phase, Hold, approval or Verdict
+    outcome: Done, Failed, Refused, Granted or Unknown (no answer: it may have happened)
+    why: a sentence
+    before, after: the old and new value as a text, never the content of an object
     """
 
     at: datetime
@@ -71,12 +71,12 @@ def _long(line: AuditLine) -> list[tuple[str, str]]:
 
 class Audit(Protocol):
     def write(self, line: AuditLine) -> None:
-        """Take a line; never raises, never waits."""
+        """Queue a line. Never raises, never waits."""
         ...
 
 
 class Silent:
-    """Nobody wants to know."""
+    """An Audit that discards its lines."""
 
     def write(self, line: AuditLine) -> None: ...
 
@@ -85,14 +85,16 @@ SILENT = Silent()
 
 
 class AuditSink(Protocol):
-    """Where lines go. Both raise OSError."""
+    """Destination of the lines. Both methods raise OSError."""
 
     def put(self, raw: bytes) -> None: ...
     def close(self) -> None: ...
 
 
 class StandardOutput:
-    """Past sys.stdout: a thread that hangs in its lock would keep the process from ending."""
+    """Writes to descriptor 1 and not to sys.stdout: a thread that hangs in the lock of sys.stdout
+    would keep the process from ending.
+    """
 
     def put(self, raw: bytes) -> None:
         while raw:
@@ -102,10 +104,10 @@ class StandardOutput:
 
 
 class RotatedFile:
-    """`path` until it has `rotate` bytes; then it becomes `path`.1, and so on up to `kept`.
+    """A file that is rotated at `rotate` bytes to `path`.1, and so on up to `path`.`backup_count`.
 
-    It is opened at the first line, and again after an error: a file that somebody has moved away
-    is made anew at the next rotation at the latest.
+    It is opened at the first line, and again after an error. If somebody moved the file away, the
+    next rotation at the latest creates it again.
     """
 
     def __init__(
@@ -163,10 +165,10 @@ def _private(path: str, flags: int) -> int:
 
 
 class AuditLog:
-    """Lines into a sink, by a thread that ends with the process.
+    """Writes lines into a sink, in a daemon thread.
 
-    now      the time of the line that tells of lost ones
-    waiting  lines that wait at most
+    now: gives the time of a line about lost lines
+    waiting: most lines that wait
     """
 
     def __init__(
@@ -190,7 +192,7 @@ class AuditLog:
         )
         for outcome in (WRITTEN, LOST):
             self._count.labels(outcome)
-        # A daemon: a disk that hangs must not keep the process from ending.
+        # A daemon thread: a disk that hangs must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
         self._thread.start()
 
@@ -204,7 +206,7 @@ class AuditLog:
             self._wake.notify()
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
-        """Write what waits, within `seconds`; what is left then is lost."""
+        """Write the waiting lines within `seconds`. Lines that remain then are lost."""
         with self._wake:
             self._closing = True
             self._wake.notify()
@@ -225,7 +227,7 @@ class AuditLog:
         self._sink.close()
 
     def _next(self) -> AuditLine | None:
-        """The next line; None when all are written and no more come."""
+        """Return the next line; None once the log is closed and all lines are written."""
         with self._wake:
             while not self._lines:
                 if self._closing:
@@ -248,7 +250,7 @@ class AuditLog:
             raise
 
     def _failed(self, line: AuditLine, why: str) -> None:
-        """Keep the line for the next try, as the first; lose it where there is no room."""
+        """Put the line back as the first for a retry; lose it if the queue is full or closed."""
         with self._wake:
             if self._closing or len(self._lines) >= self._most:
                 self._lost += 1
@@ -265,6 +267,6 @@ class AuditLog:
 
 
 def opened(target: str, registry: CollectorRegistry, now: Callable[[], datetime]) -> AuditLog:
-    """`target` is a file, or `-` for standard output."""
+    """Open the audit log at `target`: a file, or `-` for standard output."""
     sink: AuditSink = StandardOutput() if target == STANDARD_OUTPUT else RotatedFile(Path(target))
     return AuditLog(sink, registry, now)

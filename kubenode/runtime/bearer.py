@@ -2,6 +2,6 @@
 
 
 def bearer_token(authorization: str) -> str:
-    """The token in a header Authorization, "" where there is none of scheme Bearer."""
+    """Return the token of a header Authorization, "" if its scheme is not Bearer."""
     scheme, _, token = authorization.partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""

@@ -1,6 +1,6 @@
-"""A child process with a private socket to it, for work that may crash or hang.
+"""A child process with a private socket, for work that may crash or hang.
 
-It has a process group of its own: a signal meant for us, such as Ctrl-C, does not reach it.
+The child has a process group of its own: a signal to ours, such as Ctrl-C, does not reach it.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 
 
 class ChildProcess:
-    """`python -m MODULE FD`, ended by `kill`. Its errors are OSErrors; TimeoutError is one."""
+    """A process `python -m MODULE FD`. Methods raise OSErrors, such as TimeoutError."""
 
     def __init__(self, module: str) -> None:
         ours, theirs = socket.socketpair()
@@ -38,7 +38,7 @@ class ChildProcess:
         self._socket.sendall(data)
 
     def receive(self, length: int, seconds: float) -> bytes:
-        """Exactly `length` bytes within `seconds`."""
+        """Read exactly `length` bytes within `seconds`."""
         deadline = time.monotonic() + seconds
         parts = bytearray()
         while len(parts) < length:
@@ -53,7 +53,7 @@ class ChildProcess:
         return bytes(parts)
 
     def kill(self) -> None:
-        """End it and wait for its end."""
+        """Kill the process and wait for its end."""
         self._socket.close()
         self._process.kill()
         self._process.wait()

@@ -1,7 +1,7 @@
 """Time as an argument.
 
-Nothing below the command line reads the machine's clock or sleeps by itself: it is handed a Clock.
-Tests hand in one that stands still until it is told to step.
+Nothing below the command line reads the machine's clock or sleeps by itself: it takes a Clock.
+Tests pass a clock that stands still until they advance it.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Wall time, aware, UTC. For what people and other processes read, never for waiting."""
+        """Return the wall time in UTC, for people and other processes, never for waiting."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back, from an arbitrary start. For durations and deadlines."""
+        """Return seconds that never go back, from an arbitrary start, for durations."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -43,7 +43,7 @@ async def wait(clock: Clock, event: asyncio.Event, seconds: float | None) -> boo
     if seconds is None or event.is_set():
         await event.wait()
         return True
-    if type(clock) is SystemClock:  # as below, without two tasks for each of our writes
+    if type(clock) is SystemClock:  # same as below, without two tasks for each write
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await event.wait()

@@ -1,8 +1,8 @@
-"""Accepts connections for a server: so many in all, so many from one address, each for a time.
+"""Accepts connections for a server, with limits in total, per address and in time.
 
-A connection counts from its acceptance, before its TLS handshake. Where all places are taken, one
-that is not being answered makes room for the newcomer, so that who opens connections and says
-nothing keeps nobody out.
+A connection counts from its acceptance, before its TLS handshake. If all places are taken, an idle
+connection is closed for the new one, so that a client which opens connections and sends nothing
+keeps nobody out.
 """
 
 import asyncio
@@ -20,23 +20,26 @@ from kubenode.runtime.httplimits import HttpLimits
 log = logging.getLogger(__name__)
 
 TLS_BUFFER = 2**16
-"""Bytes that each TLS connection reads into, allocated before its handshake. asyncio takes four
-times as much, 30 MiB for 120 callers that say nothing; a TLS record has a quarter of it at most."""
+"""Bytes of the read buffer of a TLS connection, allocated before its handshake.
+
+asyncio's default is four times as much, which is 30 MiB for 120 silent clients. A TLS record has at
+most a quarter of this.
+"""
 sslproto.SSLProtocol.max_size = TLS_BUFFER
 SHUTDOWN_SECONDS = 2.0
-"""For a client's half of the end of TLS."""
+"""Time for the client's half of the TLS shutdown."""
 PAUSE_SECONDS = 0.5
-"""After the system refused a connection, such as for want of file descriptors."""
+"""Pause after the system refused to accept, such as for lack of file descriptors."""
 LINE_SECONDS = 10.0
-"""At most one line in the log in this time."""
+"""Interval in which at most one line is logged."""
 
 
 class ServedConnection(Protocol):
-    """A connection's protocol."""
+    """The protocol of a connection."""
 
     @property
     def busy(self) -> bool:
-        """Whether a whole request is being answered."""
+        """Return whether a complete request is being answered."""
 
     def abort(self) -> None: ...
 
@@ -44,7 +47,7 @@ class ServedConnection(Protocol):
 class Guest:
     """One accepted connection.
 
-    since  its time by the loop's clock: of the acceptance, later of the last whole request
+    since: time of its acceptance, later of its last complete request, by the event loop's clock
     """
 
     def __init__(self, door: "Door", address: str, since: float) -> None:
@@ -72,7 +75,7 @@ MakeProtocol = Callable[[Guest], asyncio.Protocol]
 
 
 class Door:
-    """Accepts until `close`, as asyncio's Server does. The listener is whoever's made it."""
+    """Accepts until `close`, as asyncio's Server does. The creator of the listener closes it."""
 
     def __init__(
         self,
@@ -94,13 +97,13 @@ class Door:
         self._accepting.cancel()
 
     async def wait_closed(self) -> None:
-        """Returns when nothing is accepted any more, and ends handshakes under way."""
+        """End handshakes in progress, and return when nothing is accepted any more."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def remove_guest(self, guest: Guest) -> None:
-        """Called as often as one likes."""
+        """Free the place of a connection. Idempotent."""
         if guest in self._guests:
             del self._guests[guest]
             self._by_address[guest.address] -= 1
@@ -139,8 +142,10 @@ class Door:
         return True
 
     def _displace(self, address: str | None) -> bool:
-        """End the connection of `address` that has been waited for longest; None: of the address
-        that has most of those that may be ended."""
+        """Close the longest idle connection of `address`; return whether there was one.
+
+        With `address` None, choose from the address that has most idle connections.
+        """
         idle = [g for g in self._guests if not g.busy and address in (None, g.address)]
         if not idle:
             return False
@@ -151,7 +156,7 @@ class Door:
         return True
 
     async def _enter(self, guest: Guest, connection: socket.socket) -> None:
-        """Through the handshake, to its protocol."""
+        """Lead a connection through the handshake to its protocol."""
         tls = self._tls is not None
         try:
             with contextlib.suppress(OSError):
@@ -166,7 +171,7 @@ class Door:
         except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
             log.debug("no connection", extra={"address": guest.address, "why": str(error)})
             guest.leave()
-        except BaseException:  # a cancellation too: its place is free for another
+        except BaseException:  # a cancellation too: the place is free again
             guest.leave()
             raise
 

@@ -1,11 +1,11 @@
-"""May this process still act? Asked right before every act.
+"""The check right before every act: does this process still hold its lease?
 
-A leader that was cut off, or whose loop was blocked, must not act after its lease may have gone
-to another. Cancelling it arrives too late for that; this check does not.
+A leader that was cut off, or whose event loop was blocked, must not act once its lease may belong
+to another process. A cancellation would come too late; this check does not.
 
-Between an act's own check and its request lie waits: for the client's rate, for a connection, for
-the answer to the request before. So what runs `under` a reign is asked once more by the client,
-right before each write leaves, and no write of it outlives the reign on its way out.
+After an act's own check its request may wait: for the client's rate, for a connection, for the
+answer to an earlier request. So for code that runs `under` a lease, the client checks again right
+before it sends a write, and no write may be on its way for longer than the lease lasts.
 """
 
 from collections.abc import Iterator
@@ -15,24 +15,24 @@ from typing import Protocol
 
 
 class LeaseLost(Exception):
-    """The lease may belong to another process: stop at once, the process ends."""
+    """The lease may belong to another process. Stop at once: the process ends."""
 
 
 class Fence(Protocol):
     def check(self) -> int:
-        """The epoch for audit records, growing from leader to leader. Raises LeaseLost."""
+        """Return the epoch for audit records; each leader has a higher one. Raises LeaseLost."""
         ...
 
 
 class AlwaysLeader:
-    """For processes that have no rival: one replica by construction (demo, `--no-lease`)."""
+    """Fence of a process that is the only replica by construction (demo, `--no-lease`)."""
 
     def check(self) -> int:
         return 0
 
 
 def leads(fence: Fence) -> bool:
-    """Whether we hold the lease, for who only tells it; who acts asks `check`."""
+    """Return whether we hold the lease, to report it. Before an act use `check`."""
     try:
         fence.check()
     except LeaseLost:
@@ -42,7 +42,7 @@ def leads(fence: Fence) -> bool:
 
 class LeaseFence(Fence, Protocol):
     def remaining_seconds(self) -> float:
-        """Seconds for which surely nobody else leads; 0 or less when that is over."""
+        """Return the seconds for which no other process can lead; 0 or less if there are none."""
         ...
 
 
@@ -51,7 +51,7 @@ _REIGN: ContextVar[LeaseFence | None] = ContextVar("reign", default=None)
 
 @contextmanager
 def under(reign: LeaseFence) -> Iterator[None]:
-    """What is done in the block, and in tasks that begin there, is done by who leads."""
+    """Run the block, and tasks that begin in it, as work of the leader."""
     token = _REIGN.set(reign)
     try:
         yield
@@ -60,13 +60,13 @@ def under(reign: LeaseFence) -> Iterator[None]:
 
 
 def write_seconds(seconds: float | None) -> float | None:
-    """For how long a write may be on its way that may take `seconds`, None for ever.
+    """Return the timeout of a write that may take `seconds` (None: no limit), capped by the lease.
 
-    Raises LeaseLost where it is done under a reign that is over.
+    Raises LeaseLost if the block's lease is lost.
     """
     reign = _REIGN.get()
     if reign is None:
         return seconds
     remaining = reign.remaining_seconds()
-    reign.check()  # last: what was left before it was more than nothing, and 0 means for ever
+    reign.check()  # checked last: so `remaining` was positive (aiohttp takes 0 for no limit)
     return remaining if seconds is None else min(seconds, remaining)

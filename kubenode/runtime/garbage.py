@@ -1,12 +1,13 @@
-"""Keeps the garbage collector from walking the caches again and again while they fill.
+"""Keeps the garbage collector from scanning the caches again and again while they fill.
 
-A full collection looks at every object there is: with 10,000 nodes in memory it holds the event
-loop for half a second, and growing caches are what it is started by. What is there once they are
-full stays; the collector leaves it alone from then on, and reference counts free what is replaced.
+A full collection visits every object. With 10,000 nodes in memory it blocks the event loop for half
+a second, and growing caches are what triggers it. The objects that exist once the caches are full
+stay for long: the collector ignores them from then on, and reference counts free replaced ones.
 
-What filling them took beside goes back to the kernel then: glibc by itself returns no more than
-the free end of its heap (malloc_trim(3)). Pages of lists, some megabytes each, stay out of that
-heap: once it has seen one freed it would take them in, and grow (M_MMAP_THRESHOLD in mallopt(3)).
+Afterwards the memory that the filling needed besides is returned to the kernel. By itself glibc
+returns no more than the free end of its heap (malloc_trim(3)). Pages of lists, of some megabytes
+each, must stay outside of that heap: once glibc has seen such a block freed, it would place the
+next ones in the heap and let it grow (M_MMAP_THRESHOLD in mallopt(3)).
 """
 
 import ctypes
@@ -17,15 +18,15 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
 
 LONGEST = 60.0
-"""Seconds without any collection: caches that do not fill must not let memory grow."""
+"""Seconds without any collection: if the caches do not fill, memory must not grow without bound."""
 EVERY = 0.5
 LARGE = 2**20
-"""Bytes of a block that goes back to the kernel when it is freed."""
+"""Size in bytes from which a freed block goes back to the kernel."""
 _M_MMAP_THRESHOLD = -3
 
 
 class Filling:
-    """A Part. `full` says whether the caches hold what they will hold."""
+    """A Part. `full` returns whether the caches have been filled."""
 
     name = "garbage collection"
 
@@ -33,7 +34,10 @@ class Filling:
         self._full, self._clock = full, clock
 
     async def run(self) -> None:
-        """Until cancelled; a process that leads only later is full a second time."""
+        """Freeze the caches once they are full, or after LONGEST; then run until cancelled.
+
+        In a process that becomes leader later they may be full only then: freeze them again.
+        """
         gc.disable()
         keep_apart()
         try:
@@ -55,17 +59,17 @@ class Filling:
 
 
 def give_back() -> None:
-    """Return free memory to the kernel: some milliseconds."""
+    """Return free memory to the kernel, which takes some milliseconds."""
     _glibc("malloc_trim", 0)
 
 
 def keep_apart() -> None:
-    """Large blocks are mappings of their own, whatever was freed before."""
+    """Make large blocks mappings of their own, whatever was freed before."""
     _glibc("mallopt", _M_MMAP_THRESHOLD, LARGE)
 
 
 def _glibc(name: str, *arguments: int) -> None:
-    """Nothing where the C library does not have it."""
+    """Call a function of the C library; do nothing if it has none of that name."""
     function = getattr(ctypes.CDLL(None), name, None)
     if function is not None:
         function(*arguments)

@@ -1,11 +1,11 @@
-"""Stamps that a host made by its own clock, which may be wrong by any time.
+"""Time stamps that a host wrote by its own clock, which may be wrong by any amount.
 
-Two stamps of one host tell how much time lay between them. A stamp and our own clock tell nothing:
-so `HostTime` is no datetime for the type checker, and `now - stamp`, `stamp < now` or `stamp`
-in the place of a datetime do not pass `make check`. While the program runs a HostTime is the
-datetime that was decoded: nothing is wrapped, nothing costs time or memory.
+The difference of two stamps of one host is a valid duration. A stamp and our own clock must not be
+compared. So `HostTime` is no datetime for the type checker: `now - stamp`, `stamp < now` and a
+`stamp` in place of a datetime fail `make check`. At run time a HostTime is the decoded datetime,
+without a wrapper and its cost.
 
-`host_time` and `as_written` are the only ways in and out.
+Only `host_time` and `as_written` convert.
 """
 
 from datetime import datetime, timedelta
@@ -33,17 +33,18 @@ else:
 
 
 def host_time(at: datetime) -> HostTime:
-    """What a host writes whose clock shows `at`: for who plays a host, and for parsers."""
+    """Return what a host writes whose clock shows `at`, for simulated hosts and for parsers."""
     return cast(HostTime, at)
 
 
 def as_written(stamp: HostTime) -> datetime:
-    """The instant as it stands in the object: to show it, or where the control plane wrote it
-    after all. No age may be made of it.
+    """Return the instant as it is written in the object.
+
+    For display, or if the control plane wrote it after all. Never compute an age from it.
     """
     return cast(datetime, stamp)
 
 
 def bounded_stamp(stamp: HostTime | None) -> HostTime | None:
-    """`stamp`, or the nearest one that arithmetic does not overflow on; see kubenode.instants."""
+    """Return `stamp`, moved to the nearest bound of kubenode.instants if it is outside."""
     return cast("HostTime | None", bounded(cast("datetime | None", stamp)))

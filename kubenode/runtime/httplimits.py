@@ -1,6 +1,6 @@
-"""Limits of every HTTP server of ours: connections, times, and the bytes of all bodies together.
+"""Limits of all our HTTP servers: connections, times, and the bytes of all bodies together.
 
-`kubenode.runtime.webserver` applies them to each port; a caller needs no credential to meet them.
+`kubenode.runtime.webserver` applies them to each port, to clients without credentials as well.
 """
 
 import asyncio
@@ -16,17 +16,19 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SLOWEST = 128 * 2**10
-"""Bytes per second: a body that comes at this rate or faster has as long as it needs."""
+"""Bytes per second. A body that arrives at least this fast may take as long as it needs."""
 SCOPE_KEY = "kubenode.body"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpLimits:
-    """read_seconds  from the connection, or the first byte of a later request, until that request
-                     is whole: handshake, head and body
-    connections      open at once
-    per_address      of these, from one address
-    body_bytes       of all bodies that are being read or handled; one address has half of it
+    """Limits of one server.
+
+    read_seconds: from the connection, or the first byte of a later request, until that request is
+        complete: handshake, head and body
+    connections: open at once
+    per_address: open at once from one address
+    body_bytes: of all bodies that are being read or handled; one address gets half of them
     """
 
     read_seconds: float = 10.0
@@ -39,7 +41,7 @@ DEFAULT = HttpLimits()
 
 
 class BodyRefused(HTTPException):
-    """A body is not taken. An application that does not catch it answers with its code."""
+    """A body is refused. Unless the application catches it, the answer has its code."""
 
     code = 400
 
@@ -51,7 +53,7 @@ class BodyRefused(HTTPException):
 
 
 class TooLong(BodyRefused):
-    """The body is longer than the endpoint takes."""
+    """The body is longer than the endpoint accepts."""
 
     code = 413
 
@@ -63,7 +65,7 @@ class TooSlow(BodyRefused):
 
 
 class BodyBudgetFull(BodyRefused):
-    """Too many bytes are under way; soon there is room."""
+    """Too many bytes of bodies are in memory. A retry may succeed soon."""
 
     code = 503
 
@@ -77,7 +79,7 @@ class BodyBudget:
 
     @contextmanager
     def body(self, address: str) -> Iterator["Body"]:
-        """What is read in it counts until the end."""
+        """Count the bytes that are read in the block until its end."""
         body = Body(self, address)
         try:
             yield body
@@ -85,7 +87,7 @@ class BodyBudget:
             body.give_back(body.reserved_bytes)
 
     def take(self, address: str, size: int) -> None:
-        """Raises BodyBudgetFull."""
+        """Reserve `size` bytes. Raises BodyBudgetFull."""
         if self._used + size > self._most:
             raise BodyBudgetFull(f"{self._used} bytes of all callers are being taken in; try again")
         if (own := self._by_address[address]) + size > self._most // 2:
@@ -108,18 +110,18 @@ class Body:
         self.refused = False
 
     def take(self, size: int) -> None:
-        """Raises BodyBudgetFull."""
+        """Reserve `size` bytes. Raises BodyBudgetFull."""
         self._room.take(self._address, size)
         self.reserved_bytes += size
 
     def give_back(self, size: int) -> None:
-        """For an endpoint that hands parts on instead of keeping them."""
+        """Release bytes early, for an endpoint that passes parts on instead of collecting them."""
         self._room.give_back(self._address, size)
         self.reserved_bytes -= size
 
 
 class BodyLimit:
-    """The application, given no more bytes of bodies than there is room for, and none too late."""
+    """Wraps an application: it gets no body beyond the budget, and none that arrives too slowly."""
 
     def __init__(self, app: ASGIApp, limits: HttpLimits) -> None:
         self._app, self._seconds = app, limits.read_seconds
@@ -140,7 +142,7 @@ class BodyLimit:
 
         async def bounded() -> Message:
             nonlocal due, whole
-            if whole:  # what comes now is the end of the connection, whenever that is
+            if whole:  # the next message is the end of the connection, which has no timeout here
                 return await receive()
             try:
                 async with asyncio.timeout_at(due):
@@ -162,7 +164,7 @@ class BodyLimit:
 
 
 def _send(send: Send, body: Body) -> Send:
-    """`send`, closing the connection after an answer to a body that was not read to its end."""
+    """Wrap `send`: close the connection after an answer to a body that was not read to its end."""
 
     async def closing(message: Message) -> None:
         if body.refused and message["type"] == "http.response.start":
@@ -192,13 +194,13 @@ async def read_body(request: Request, longest: int) -> bytes:
 
 
 def handed_on(scope: MutableMapping[str, Any], size: int) -> None:
-    """Say that so many bytes of the body are in memory no more."""
+    """Record that `size` bytes of the body are not in memory any more."""
     if (body := _of(scope)) is not None:
         body.give_back(size)
 
 
 def _of(scope: MutableMapping[str, Any]) -> Body | None:
-    """None outside of a server of ours."""
+    """Return the request's Body, None outside of our servers."""
     body = scope.get(SCOPE_KEY)
     return body if isinstance(body, Body) else None
 

@@ -2,12 +2,12 @@
 
     retry < deadline < ttl, seconds (2, 10, 15)
 
-A leader counts from before it sent the last successful renewal, on its monotonic clock, and stops
-`deadline` later whatever the cause: errors, a hung server, its own blocked loop. A follower
-waits a whole `ttl` after it last *saw* the Lease change. So the old leader has stopped before the
-new one starts, and no two wall clocks are ever compared.
+A leader measures time from before it sent its last successful renewal, by its monotonic clock. It
+stops `deadline` later whatever the cause: errors, a hung server, its own blocked loop. A follower
+waits a whole `ttl` after it last *observed* a change of the Lease. So the old leader has stopped
+before the new one starts, and no two wall clocks are ever compared.
 
-Two candidates that try at once are told apart by the resourceVersion in the PUT: one gets 409.
+If two candidates try at once, the resourceVersion in the PUT decides: one of them gets 409.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ RELEASE_SECONDS = 2.0
 
 
 def new_identity(host: str) -> str:
-    """Differs between processes, not only between hosts: a pod may restart under its old name."""
+    """Return an identity that is unique per process: a pod may restart under its old name."""
     return f"{host}-{secrets.token_hex(4)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What a follower knows: the Lease as it last changed, and when we saw that (monotonic)."""
+    """What a follower knows: the Lease at its last change, and when we observed it (monotonic)."""
 
     holder: str
     renew_time: str
@@ -48,14 +48,14 @@ class Sighting:
     observed_at: float
 
     def update(self, spec: dict[str, Any], ttl: float, now: float) -> "Sighting":
-        """The same sighting if the Lease has not changed since, else a new one."""
+        """Return the same sighting if the Lease has not changed since, else a new one."""
         holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime") or ""
         if (holder, renewed) == (self.holder, self.renew_time):
             return self
         return Sighting(holder, renewed, float(spec.get("leaseDurationSeconds") or ttl), now)
 
     def free(self, identity: str, now: float) -> bool:
-        """Whether `identity` may take the Lease: nobody holds it, we do, or its time is over."""
+        """Return whether `identity` may take the Lease: no holder, we are it, or it has expired."""
         return self.holder in ("", identity) or now >= self.observed_at + self.duration
 
 
@@ -102,17 +102,17 @@ class LeaderElection:
         return self._leading and self.remaining_seconds() > 0
 
     def check(self) -> int:
-        """The epoch: the resourceVersion of the write that took the lease.
+        """Return the epoch: the resourceVersion of the write that took the lease.
 
-        Unlike `leaseTransitions` it grows even if somebody deletes the Lease. Raises LeaseLost
-        as soon as another process may lead, also when our loop was blocked until now.
+        Unlike `leaseTransitions` it grows even if somebody deletes the Lease. Raises LeaseLost as
+        soon as another process may lead, also if our loop was blocked until now.
         """
         if not self.leading:
             raise LeaseLost(f"lease {self._namespace}/{self._lease} of {self.identity}")
         return self._epoch
 
     def remaining_seconds(self) -> float:
-        """Seconds until we have to stop, unless we renew."""
+        """Return the seconds until we have to stop, unless we renew."""
         return self._renewed + self._deadline - self._clock.monotonic()
 
     # -- leading ------------------------------------------------------------------------------
@@ -120,9 +120,9 @@ class LeaderElection:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for the lease, run `lead`, return when it ends.
 
-        Raises LeaseLost (alone or in a group with what else failed) when the lease is lost: the
-        process then ends, since its caches and queues belong to a past reign. Cancelled, it keeps
-        renewing while `lead` winds down, then releases the lease.
+        Raises LeaseLost (alone or in a group with other errors) if the lease is lost. The process
+        then ends, because its caches and queues date from the time of that lease. If cancelled, it
+        renews the lease until `lead` has ended, and then releases it.
         """
         await self._acquire()
         try:
@@ -149,7 +149,7 @@ class LeaderElection:
         while True:
             started_at = self._clock.monotonic()
             if await self._attempt(min(self._deadline / 2, REQUEST_SECONDS)):
-                self._renewed, self._leading = started_at, True  # from before the request was sent
+                self._renewed, self._leading = started_at, True  # counted from before the request
                 log.info("leading", extra={**self._extra(), "epoch": self._epoch})
                 return
             await self._clock.sleep(self._retry * (1 + 0.2 * self._spread()))
@@ -174,12 +174,12 @@ class LeaderElection:
     # -- requests -----------------------------------------------------------------------------
 
     async def _attempt(self, seconds: float) -> bool:
-        """Take or renew the lease within `seconds`; False if somebody has it or nothing answers."""
+        """Take or renew the lease within `seconds`; False if another has it, or after an error."""
         try:
             async with asyncio.timeout(seconds):
                 return await self._take()
         except (AlreadyExists, Conflict):
-            return False  # another candidate wrote first; the next attempt sees who
+            return False  # another candidate wrote first; the next attempt reads it
         except (KubeError, TimeoutError) as error:
             why = str(error) or f"no answer within {seconds:.1f} s"
             log.warning("lease request failed", extra={**self._extra(), "why": why})
@@ -227,11 +227,11 @@ class LeaderElection:
         }
 
     def _wall(self) -> str:
-        """MicroTime; read by people only."""
+        """Return the time as a MicroTime, which only people read."""
         return self._clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
     async def _release(self) -> None:
-        """Give the lease to whoever is next; if that fails they wait out the ttl."""
+        """Release the lease for the next leader. If that fails, candidates wait for the ttl."""
         path = paths.lease(self._namespace, self._lease)
         try:
             async with asyncio.timeout(RELEASE_SECONDS):

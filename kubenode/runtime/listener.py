@@ -1,4 +1,4 @@
-"""Taking a port, and saying what to do when it cannot be had."""
+"""Listening on a port, and what to do if that fails."""
 
 import errno
 import socket
@@ -9,7 +9,7 @@ BACKLOG = 1024
 
 
 def listen(address: str, port: int, flag: str) -> socket.socket:
-    """A listening TCP socket. `port` 0 takes a free one; `flag` is named in errors.
+    """Open a listening TCP socket. `port` 0 takes a free one; errors name `flag`.
 
     Raises CannotStart.
     """
@@ -26,7 +26,7 @@ def listen(address: str, port: int, flag: str) -> socket.socket:
 
 
 def cannot_listen(error: OSError, address: str, port: int, flag: str) -> CannotStart:
-    """The sentence for a person who chose this address or left it as it is."""
+    """Build the error for a person who chose this address, or left it at its default."""
     where = f"port {port} on {address}"
     match error.errno:
         case errno.EADDRINUSE:

@@ -1,8 +1,8 @@
-"""When our own event loop was late, by a task that wants to run twice a second.
+"""Detects when our own event loop was late, by a task that runs twice a second.
 
-A process that is starved of CPU, stopped, or swapped out hears nothing, and what others told it
-meanwhile waits in its sockets. When it goes on all of them seem to have been silent. So for that
-time it was deaf, until its loop turns in time again and what had waited was read.
+A process that is starved of CPU, stopped, or swapped out reads nothing, and messages wait in its
+sockets. When it goes on, all senders seem to have been silent. So it counts as late until its loop
+turns in time again and the waiting messages have been read.
 """
 
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 TICK_SECONDS = 0.5
 LATE_SECONDS = 3.0
-"""A loop that turns so much too late is late. Some work on it takes a second now and then."""
+"""Delay from which the loop is late. Some work on it takes a second now and then."""
 MOST_DELAYS = 16
 
 NEVER = float("-inf")
@@ -23,7 +23,7 @@ Span = tuple[float, float]
 
 
 class LoopDelay:
-    """A Part. Times are monotonic seconds. Until it runs the loop counts as never late."""
+    """A Part. Times are monotonic seconds. Before it runs, the loop counts as never late."""
 
     name = "loop delay"
 
@@ -41,7 +41,7 @@ class LoopDelay:
             self._turn()
 
     def _turn(self) -> None:
-        """A turn in time after a late one ends the delay: what had waited was read in between."""
+        """Record a turn. The first one in time ends a delay: waiting messages have been read."""
         now = self._clock.monotonic()
         began = self.late_since()
         overdue = self._overdue(now)
@@ -56,24 +56,24 @@ class LoopDelay:
         return self._turned is not None and now - self._turned > TICK_SECONDS + LATE_SECONDS
 
     def late_since(self) -> float | None:
-        """When the delay began that lasts; None: the loop turns in time."""
+        """Return when the present delay began; None if the loop turns in time."""
         if self._late_since is not None:
             return self._late_since
         return self._turned if self._overdue(self._clock.monotonic()) else None
 
     def in_time_since(self) -> float | None:
-        """When the last delay ended, minus infinity for none; None: one lasts."""
+        """Return when the last delay ended, minus infinity without one; None during a delay."""
         return self._caught_up if self.late_since() is None else None
 
     def delays(self) -> Sequence[Span]:
-        """From when to when the loop was late, the last few; one that lasts ends now."""
+        """Return start and end of the last delays; a present one ends now."""
         began = self.late_since()
         lasts = () if began is None else ((began, self._clock.monotonic()),)
         return (*self._delays, *lasts)
 
 
 def joined(spans: Sequence[Span]) -> Sequence[Span]:
-    """In order, those that overlap as one."""
+    """Return the spans in order, with overlapping ones merged."""
     merged: list[Span] = []
     for since, until in sorted(spans):
         if merged and since <= merged[-1][1]:

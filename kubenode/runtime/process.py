@@ -1,9 +1,9 @@
-"""One program: its parts live and die together.
+"""One program: its parts start and end together.
 
-Endless tasks have one owner, a TaskGroup here. If one dies so does the process: a program without
-its watch, or without its health server, must not look alive. Two rings of parts: *ground*
-(informers, the event recorder, the health server) stops after the *parts* that stand on it, so
-that a reconcile which is allowed to finish still sees its own writes.
+Endless tasks have one owner, a TaskGroup here. If one ends, so does the process: a program without
+its watch, or without its health server, must not look alive. There are two rings of parts. The
+*ground* (informers, the event recorder, the health server) stops after the *parts* that depend on
+it, so that a reconcile which is allowed to finish still reads its own writes.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ class Part(Protocol):
     def name(self) -> str: ...
 
     async def run(self) -> None:
-        """Work until cancelled. Ending early is allowed only for parts that have an end."""
+        """Work until cancelled. Only a part that has an end may return earlier."""
         ...
 
 
 class CannotStart(Exception):
-    """For the person who started us: what is wrong, and what to do. No traceback needed."""
+    """What is wrong and what to do, for the person who started the program. Needs no traceback."""
 
 
 async def serve(parts: Sequence[Part], ground: Sequence[Part] = ()) -> None:
-    """Run until all `parts` have ended, one part fails, or we are cancelled.
+    """Run until all `parts` have ended, one part fails, or this task is cancelled.
 
-    Raises an ExceptionGroup with what failed. Cancelled, it ends `parts` first, then `ground`.
+    Raises an ExceptionGroup of the failures. After a cancellation `parts` end first, then `ground`.
     """
     async with asyncio.TaskGroup() as below:
         under = [below.create_task(part.run(), name=part.name) for part in ground]
@@ -54,9 +54,9 @@ async def run_until_signal(
 ) -> None:
     """`serve` until SIGTERM or SIGINT, then stop gracefully.
 
-    grace  seconds for all parts to end after the signal; below the 30 s that a kubelet allows.
-    leave  ends the process at once: a part that outlasts `grace`, or a second signal. A hung
-           part must not turn a stop into a hang: what it was about to write is fenced anyway.
+    grace: seconds for all parts to end after the signal, below the 30 s that a kubelet allows
+    leave: ends the process at once, after a second signal or if a part exceeds `grace`. A hung part
+        must not hang the stop; what it was about to write is fenced anyway.
     """
     stop = asyncio.Event()
 
@@ -89,7 +89,7 @@ async def run_until_signal(
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """The single errors within nested groups, in order, each once."""
+    """Return the single errors of nested groups, in order, each once."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     leaf_errors: list[BaseException] = []

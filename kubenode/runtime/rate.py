@@ -1,17 +1,17 @@
-"""A bound on how often something happens: so many at once, then so many per second."""
+"""Rate limits and backoffs."""
 
 from collections.abc import Callable
 
 from kubenode.runtime.clock import Clock
 
 Spread = Callable[[], float]
-"""Draws a number from 0 to 1, `random.random` outside of tests."""
+"""Returns a random number from 0 to 1; `random.random` outside of tests."""
 
 
 class TokenBucket:
-    """`burst` may pass at once; after that `rate` per second.
+    """Lets `burst` calls pass at once, and then `rate` per second.
 
-    A caller either waits its turn (`reserve`) or is told no (`allow`).
+    A caller either waits for its token (`reserve`, `take`) or is refused (`allow`).
     """
 
     def __init__(self, rate: float, burst: float, clock: Clock) -> None:
@@ -29,13 +29,13 @@ class TokenBucket:
         self._filled_at = now
 
     def reserve(self) -> float:
-        """Take one and return the seconds to wait before using it; 0 is now."""
+        """Take a token and return the seconds to wait before its use; 0 is now."""
         self._fill()
         self._tokens -= 1
         return max(0.0, -self._tokens / self.rate)
 
     def allow(self) -> bool:
-        """Take one if there is one."""
+        """Take a token if there is one, and return whether there was."""
         self._fill()
         if self._tokens < 1:
             return False
@@ -43,7 +43,7 @@ class TokenBucket:
         return True
 
     async def take(self) -> None:
-        """Wait for one."""
+        """Take a token, and wait for it."""
         if wait := self.reserve():
             await self._clock.sleep(wait)
 
@@ -51,7 +51,7 @@ class TokenBucket:
 class Backoff:
     """Growing delays with jitter, in seconds: low, 2 low, 4 low ... high, each times 0.5 to 1.
 
-    A herd of clients that lost one server must not come back in step.
+    Clients that lost one server together must not come back in step.
     """
 
     def __init__(self, low: float, high: float, spread: Spread) -> None:

@@ -1,8 +1,8 @@
-"""Kubernetes Events about what we did and why, for people who run `kubectl describe`.
+"""Records Kubernetes Events about what we did and why, for users of `kubectl describe`.
 
-Events are a courtesy: `emit` only puts one into a bounded queue and never fails its caller. The
-same event about the same object becomes a count on one Event, whose name derives from its
-content, so that a restarted process counts on instead of starting a second one.
+Events are best effort: `emit` only puts one into a bounded queue and never fails its caller. A
+repeated event about one object becomes a count on one Event. The Event's name derives from its
+content, so that a restarted process continues the count instead of creating a second Event.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ REMEMBERED = 4096
 MESSAGE_LIMIT = 1024  # core/v1 validation: "can have at most 1024 bytes"
 
 Regarding = Mapping[str, str]
-"""kind, api_version, name, uid, and namespace if it has one."""
+"""Keys: kind, api_version, name, uid, and namespace if the object has one."""
 
 
 class EventRecorder:
-    """A Part, of the ground ring: it goes on writing while controllers wind down.
+    """A Part, of the ground ring: it goes on writing while controllers end.
 
-    Bounds: PENDING events wait; RATE per second are written, BURST at once; about one object
-    SAME_BURST at once and SAME_RATE per second. What is above is dropped and counted.
+    Limits: PENDING events wait; RATE per second are written, BURST at once; for one object
+    SAME_BURST at once and SAME_RATE per second. Events beyond are dropped and counted.
     """
 
     name = "event recorder"
@@ -52,7 +52,7 @@ class EventRecorder:
         self._trouble = ""
 
     async def emit(self, regarding: Regarding, type: str, reason: str, message: str) -> None:
-        """`type` is Normal or Warning, `reason` one CamelCase word. Returns at once."""
+        """Queue an event and return at once. `type`: Normal or Warning; `reason`: in CamelCase."""
         if not self._allowed(regarding):
             self.dropped += 1
             return
@@ -72,7 +72,7 @@ class EventRecorder:
 
     def _event(self, regarding: Regarding, type: str, reason: str, message: str) -> dict[str, Any]:
         now = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        # Events about cluster-scoped objects live in "default": core/v1 validation wants it.
+        # Validation of core/v1 requires namespace "default" for cluster-scoped objects.
         namespace = regarding.get("namespace") or "default"
         name = _name(self.component, regarding, type, reason, message)
         return {
@@ -98,7 +98,7 @@ class EventRecorder:
         }
 
     async def run(self) -> None:
-        """Write what was emitted, until cancelled; then what still waits, briefly."""
+        """Write queued events until cancelled; then the remaining ones, for a second."""
         try:
             while True:
                 event = await self._pending.get()
@@ -140,7 +140,7 @@ class EventRecorder:
         try:
             await self._kube.patch(path, change)
             self._remember(name, count + 1)
-        except NotFound:  # an hour old: the server forgets Events
+        except NotFound:  # an hour old: the server deletes Events
             await self._kube.create(paths.events(namespace), event)
             self._remember(name, 1)
 
@@ -157,7 +157,7 @@ class EventRecorder:
 
 
 def _name(component: str, regarding: Regarding, *content: str) -> str:
-    """Derived from what the Event says, as an object name of at most 253 characters."""
+    """Derive an object name of at most 253 characters from the content of the Event."""
     parts = (component, regarding["kind"], regarding.get("uid", ""), regarding["name"], *content)
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
     return f"{regarding['name'][:230].rstrip('.-')}.{digest}"

@@ -1,24 +1,25 @@
-"""Notices that the cluster's data were restored from a backup, and freezes destructive acts.
+"""Detects that the cluster's data were restored from a backup, and freezes destructive acts.
 
-After a restore of etcd what was made since the backup is unknown, and what was decided since may be
-decided again. So nothing is deleted, stopped or replaced until a person has looked.
+After a restore of etcd, objects created since the backup are unknown, and decisions made since may
+be made again. So nothing is deleted, stopped or replaced until a person has checked the cluster.
 
-A ConfigMap counts up every minute: its sequence, and its own resourceVersion. Each process keeps in
-memory, and in a file where it has one, how far it saw it. A restore takes the ConfigMap back:
+A ConfigMap is written every minute and counts up: its sequence, and its own resourceVersion. Each
+process remembers, in memory and in a file if it has one, the last counts that it read. A restore
+sets the ConfigMap back:
 
-    the sequence or resourceVersion is below what we saw     it went back
-    the ConfigMap is gone, or another one                    it is from before, or another cluster's
-    it speaks of a higher version than the server has        its data came into a new etcd
-    a write of it is below what informers had seen           whatever the age of the backup
-    an informer's list is below what its watch had seen      at once, before the next look
+    the sequence or resourceVersion is below the last one    the ConfigMap went back
+    the ConfigMap is missing, or has another UID             it dates from before, or from elsewhere
+    it names a higher version than the server has            its data came into a new etcd
+    a write of it is below what informers had read           detected whatever the age of the backup
+    an informer's list is below what its watch had read      detected before the next check
 
-Behind a lost connection to the API server there may be a restored etcd. Each process reads and
+After a lost connection to the API server, etcd may have been restored. Each process reads and
 writes the ConfigMap as soon as the server answers again; until then its view of the cluster is
-unverified. It does so at its start too, so that the sequence moves however often processes die.
+unverified. It also does so at its start, so that the sequence grows however often processes end.
 
-The freeze is written into the same ConfigMap: every operator obeys it, and a person lifts it. The
-ConfigMap counts lifts: a process that was down meanwhile does not freeze again for a restore that a
-person has looked at. While the ConfigMap cannot be read nothing is known and destructive acts wait.
+The freeze is written into the same ConfigMap. Every operator obeys it, and a person lifts it. The
+ConfigMap counts lifts, so that a process that was down meanwhile does not freeze again for a
+restore that a person has checked. While the ConfigMap cannot be read, destructive acts wait.
 """
 
 import logging
@@ -41,13 +42,13 @@ log = logging.getLogger(__name__)
 NAME = "kubenode-lineage"
 CHECK_SECONDS = 10.0
 FIRST_CHECK_SECONDS = 60.0
-"""For so long after its start a process that could not look yet takes a freeze for possible."""
+"""Time after its start for which a process without a successful check assumes a possible freeze."""
 BEAT_SECONDS = 60.0
-"""Between two writes of the sequence, by whichever process comes first."""
+"""Time between two writes of the sequence, by whichever process is first."""
 OWN_STORES = ("/events", "/leases")
-"""Large clusters keep these in an etcd of their own, which is no part of the cluster's data."""
+"""Large clusters store these in a separate etcd, which a restore of the data leaves out."""
 RETRY_SECONDS = 1.0
-"""After a look that failed, or in which another process wrote first."""
+"""Delay after a check that failed, or in which another process wrote first."""
 UNVERIFIED = (
     "the API server was unreachable, and whether its data were restored is not known yet: ConfigMap"
     " kubenode-lineage"
@@ -57,12 +58,14 @@ UNREAD = "whether the cluster's data were restored is not known yet: ConfigMap k
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What the ConfigMap says.
+    """The content of the ConfigMap.
 
-    frozen     why destructive acts are frozen, "" if they are not
-    frozen_at  as it was written, for people; likewise `lifted_by` and `lifted_why`
-    highest    the ConfigMap's resourceVersion when it was last counted up
-    lifts      how many freezes people have lifted
+    highest: the ConfigMap's resourceVersion when it was last counted up
+    frozen: why destructive acts are frozen, "" if they are not
+    frozen_at, lifted_at: as written, for people
+    noticed_by: the program that detected the restore
+    lifted_by, lifted_why: the person who lifted the last freeze, and the reason
+    lifts: number of freezes that people have lifted
     """
 
     sequence: int = 0
@@ -77,7 +80,7 @@ class Lineage:
 
 
 def read_lineage(stored: StoredTexts) -> Lineage:
-    """What cannot be read as a number is 0, so it counts as having gone back."""
+    """Parse the ConfigMap. A malformed count is read as 0, so it seems to have gone back."""
     data = stored.data
     return Lineage(
         _number(data.get("sequence", "")),
@@ -97,7 +100,10 @@ def _number(text: str) -> int:
 
 
 def lift(now: str, by: str, why: str, lifts: int = 0) -> dict[str, str | None]:
-    """What ends a freeze, for `ConfigMapStore.write`; `lifts` were there before."""
+    """Build the change that lifts a freeze, for `ConfigMapStore.write`.
+
+    lifts: number of earlier lifts
+    """
     return {
         "frozen": None,
         "frozenAt": None,
@@ -110,7 +116,7 @@ def lift(now: str, by: str, why: str, lifts: int = 0) -> dict[str, str | None]:
 
 
 class KnownLineage(msgspec.Struct, frozen=True):
-    """How far the ConfigMap was when we last saw it; kept outside etcd."""
+    """The counts of the ConfigMap when we last read it; stored outside of etcd."""
 
     uid: str
     sequence: int
@@ -119,7 +125,7 @@ class KnownLineage(msgspec.Struct, frozen=True):
 
 
 def restored(known: KnownLineage | None, stored: StoredTexts, lineage: Lineage) -> str:
-    """Why the cluster's data must have been restored since `known`, "" if nothing says so. Pure."""
+    """Return why the data must have been restored since `known`, "" without a sign. Pure."""
     version = _number(stored.version)
     if stored.version and version < lineage.highest:
         return f"ConfigMap {NAME} is of another etcd: it was at {lineage.highest}, now at {version}"
@@ -128,7 +134,7 @@ def restored(known: KnownLineage | None, stored: StoredTexts, lineage: Lineage) 
     if not stored.version:
         return f"ConfigMap {NAME} is gone"
     if not lineage.frozen and lineage.lifts > known.lifts:
-        return ""  # a person has looked since then
+        return ""  # a person has checked the cluster since then
     if stored.uid != known.uid:
         return f"ConfigMap {NAME} is another one than before"
     if lineage.sequence < known.sequence or version < known.version:
@@ -143,9 +149,9 @@ _decode = msgspec.json.Decoder(KnownLineage).decode
 
 
 class KnownFile:
-    """A file outside etcd, in which a restarted process finds how far it was; None: there is none.
+    """A file outside of etcd with the last counts, for the next start. None: there is no file.
 
-    What cannot be read or written is logged and costs nothing but this memory.
+    A failed read or write is logged, and loses only these counts.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -174,10 +180,10 @@ class KnownFile:
 
 
 class RestoreWatch:
-    """A Part, of the ground ring: every replica looks.
+    """A Part, of the ground ring. Every replica checks.
 
-    by     our program's name, for people
-    known  the file that outlives a restart
+    by: name of our program, for people
+    known: the file that outlives a restart
     """
 
     name = "restore watch"
@@ -211,12 +217,14 @@ class RestoreWatch:
         kube.on_went_back.append(self.went_back)
 
     def frozen(self) -> str:
-        """Why nothing may be deleted, stopped or replaced now, as a sentence; "" if it may."""
+        """Return why nothing may be deleted, stopped or replaced now, a sentence; else ""."""
         return self.restored or self._doubt or self.unverified()
 
     def unverified(self) -> str:
-        """Why what this process knows of the cluster may be from before a restore, as it has not
-        looked since its start or since it lost a connection to the API server; "" if it has.
+        """Return why our view of the cluster may predate a restore, "" if it is verified.
+
+        It is unverified after each lost connection until the next check. At the start it is
+        unverified until the first check, but at most for FIRST_CHECK_SECONDS.
         """
         if self._looked:
             return UNVERIFIED if self._verified < self._outage.disconnections else ""
@@ -225,16 +233,16 @@ class RestoreWatch:
 
     @property
     def restored(self) -> str:
-        """Why the freeze holds that a person has to lift, "" for none."""
+        """Return why a freeze is active that a person has to lift, "" for none."""
         why = self._noticed or self._frozen
         return f"the cluster's data were restored from a backup: {why}" if why else ""
 
     def restored_or_unverified(self) -> str:
-        """Why a freeze holds, or may hold as this process has not looked yet; "" for neither."""
+        """Return why a freeze is active, or may be without a check so far; "" for neither."""
         return self.restored or self.unverified()
 
     def went_back(self, path: str, before: int, now: int) -> None:
-        """An informer that had seen `before` lists `path` at `now`."""
+        """Take the report of an informer that had read `before` and now lists `path` at `now`."""
         if now < before and not path.endswith(OWN_STORES):
             why = f"the API server went back from resourceVersion {before} to {now}"
             self._notice(why, relist=not self.restored)
@@ -246,7 +254,7 @@ class RestoreWatch:
             await wait(self._clock, outage_ended, seconds)
 
     async def check_lineage(self) -> bool:
-        """Read the ConfigMap, notice what it shows, and write what is due. False: look soon."""
+        """Read the ConfigMap, detect a restore, and write what is due. False: check again soon."""
         disconnections = self._outage.disconnections
         try:
             stored = await self._store.read()
@@ -264,7 +272,7 @@ class RestoreWatch:
                 lineage = read_lineage(stored)
             self._take_in(stored, lineage)
         except Conflict:
-            return False  # another process wrote: the next look sees it
+            return False  # another process wrote: the next check reads it
         except KubeError as error:
             self._doubt = f"ConfigMap kubenode-lineage cannot be read or written: {error}"
             if not isinstance(error, Forbidden):
@@ -273,7 +281,7 @@ class RestoreWatch:
         return True
 
     def _notice(self, why: str, *, relist: bool = True) -> None:
-        """relist: the caches of this process are from before the restore."""
+        """Record a restore. With `relist` our caches predate it, so informers list again."""
         if not self._noticed:
             if relist:
                 self._kube.restored()
@@ -281,8 +289,10 @@ class RestoreWatch:
             log.critical("the cluster's data were restored: frozen", extra={"why": why})
 
     def _behind(self, written: StoredTexts, before: int) -> str:
-        """Why the server must be a restored one, as what was just written is older than `before`,
-        which an informer had seen when the write was sent; "" if it is not.
+        """Return why the server must have been restored, "" if nothing shows it.
+
+        The write just made has a lower version than `before`, which an informer had read when it
+        was sent.
         """
         now = _number(written.version)
         if self._noticed or now >= before:
@@ -290,7 +300,7 @@ class RestoreWatch:
         return f"the API server went back from resourceVersion {before} to {now}"
 
     def _due(self, stored: StoredTexts, lineage: Lineage) -> Mapping[str, str]:
-        """What is to be written now, empty for nothing."""
+        """Return what is to be written now, empty for nothing."""
         counted = {"sequence": str(lineage.sequence + 1), "resourceVersion": stored.version or "0"}
         if self._noticed and not lineage.frozen:
             frozen = {
@@ -304,7 +314,7 @@ class RestoreWatch:
         return counted if due else {}
 
     def _take_in(self, stored: StoredTexts, lineage: Lineage) -> None:
-        """What stands in the ConfigMap is the truth from now on."""
+        """Adopt the content of the ConfigMap as the truth from now on."""
         if bool(lineage.frozen) != bool(self._frozen):
             what = "Freeze" if lineage.frozen else "Lift"
             who = (lineage.noticed_by if lineage.frozen else lineage.lifted_by) or "unknown"

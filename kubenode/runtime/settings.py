@@ -1,7 +1,8 @@
 """Settings that all central programs share: flags, then KUBENODE_* variables, then defaults.
 
-Validated at start, once: a wrong value ends the process with a sentence that names the flag, the
-variable, what was given and what is right. The agent does not load this module (pydantic).
+They are validated once, at start. A wrong value ends the process with a sentence that names the
+flag, the variable, the given value and the right form. The agent does not load this module, because
+of pydantic.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ S = TypeVar("S", bound="Settings")
 
 
 class SettingsError(CannotStart):
-    """One line per wrong value."""
+    """Invalid settings, one line for each."""
 
 
 class Settings(BaseSettings):
@@ -42,7 +43,7 @@ class Settings(BaseSettings):
 
 
 def load(kind: type[S], flags: Mapping[str, Any] | None = None) -> S:
-    """Settings of `kind`; a flag that is None was not given. Raises SettingsError."""
+    """Read settings of `kind`; a flag that is None was not given. Raises SettingsError."""
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     try:
         return kind(**given)

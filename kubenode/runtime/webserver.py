@@ -1,7 +1,7 @@
 """An ASGI application on a listening socket, as a part of a program.
 
-Every port that a program of ours opens is served here, under the limits of
-`kubenode.runtime.httplimits`: a caller that has shown nothing yet costs little, and not for long.
+Every port of our programs is served here, under the limits of `kubenode.runtime.httplimits`: an
+unauthenticated client can use only few resources, and not for long.
 """
 
 import asyncio
@@ -27,26 +27,30 @@ from kubenode.runtime.tls.peer import SCOPE_KEY, Peer, peer_of
 log = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 5
-"""For answers under way when we are told to stop."""
+"""Time for answers in progress at shutdown."""
 IDLE_SECONDS = 75
-"""How long a caller's connection may rest. Longer than API servers pause between two questions:
-a server that closes first may close on a question that is on its way."""
+"""Time for which a connection may be idle, longer than API servers pause between two requests.
+
+A server that closes first may close while a request is on its way.
+"""
 LINGER_SECONDS = 2.0
-"""For a client to read an answer that was given before its body ended; and for an application to
-answer that a body is late, before the connection is ended without an answer."""
+"""Time for a client to read an answer that was sent before its body ended, and for an application
+to answer that a body is late, before the connection is cut.
+"""
 MOST_UNREAD = 2**18
-"""Bytes of a body that come after the answer and are thrown away, so that the connection can serve
-the next request; more are not read."""
+"""Bytes of a body that are read and dropped after the answer, so that the connection can serve the
+next request. Further bytes are not read.
+"""
 SEND_SECONDS = 30.0
-"""A client that takes nothing of an answer for so long is left."""
+"""Time after which a client that reads nothing of an answer is disconnected."""
 
 
 class WebServer:
-    """A Part: an application on a port. `port` 0 takes a free one, which `port` then gives.
+    """A Part: an application on a port. `port` 0 takes a free one, which `port` then returns.
 
-    flag     names the port in errors
-    context  None: plain HTTP
-    leaving  called when it is told to stop, to end answers that would not end by themselves
+    flag: names the port in errors
+    context: None for plain HTTP
+    leaving: called at shutdown, to end answers that would not end by themselves
     """
 
     name = "web server"
@@ -68,7 +72,7 @@ class WebServer:
         self._limits, self._leaving = limits, leaving
 
     async def run(self) -> None:
-        """Serve until cancelled, once there is a certificate. Raises CannotStart."""
+        """Serve until cancelled, as soon as there is a certificate. Raises CannotStart."""
         context = self._context
         with listen(self.address, self.port, self._flag) as listener:
             self.port = listener.getsockname()[1]
@@ -80,14 +84,13 @@ class WebServer:
             await serve(self._app, listener, tls=tls, limits=self._limits, leaving=self._leaving)
 
     def announce(self) -> None:
-        """Say in the log where it listens."""
+        """Log the address."""
         where = {"address": self.address, "port": self.port, "tls": self._context is not None}
         log.info("server listens", extra=where)
 
 
 class _Server(uvicorn.Server):
-    """Signals are the program's (kubenode.runtime.process), not one part's; connections come
-    through a Door."""
+    """A uvicorn server with Doors, and without signal handlers (see kubenode.runtime.process)."""
 
     def __init__(self, config: uvicorn.Config, limits: HttpLimits) -> None:
         super().__init__(config)
@@ -116,7 +119,7 @@ class _Server(uvicorn.Server):
 
 
 class _WithPeer:
-    """The application, told whose certificate the connection showed."""
+    """The application, with the client's Peer in its scope."""
 
     def __init__(self, app: ASGIApp, peer: Peer) -> None:
         self._app, self._peer = app, peer
@@ -127,10 +130,10 @@ class _WithPeer:
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's, which tells the application of a client's certificate, and has times.
+    """uvicorn's protocol, with the client's certificate in the scope, and with time limits.
 
-    A request must be whole `read_seconds` after its first byte, the first one after its connection
-    was accepted; a body that comes fast has longer. No further byte winds that up again.
+    A request must be complete `read_seconds` after its first byte, the first request after the
+    acceptance of its connection; a body that arrives fast has longer. Other bytes extend nothing.
     """
 
     def __init__(self, guest: Guest, limits: HttpLimits, **given: Any) -> None:
@@ -143,7 +146,7 @@ class _Protocol(H11Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a whole request is being answered."""
+        """Return whether a complete request is being answered."""
         answering = self.cycle is not None and not self.cycle.response_complete
         return answering and not self._incomplete
 
@@ -159,7 +162,7 @@ class _Protocol(H11Protocol):
         self._guest.served = self
         if (peer := _peer(transport)) is not None:
             self.app = _WithPeer(self.app, peer)
-        self._watch(self._guest.since)  # a connection that says nothing is as slow
+        self._watch(self._guest.since)  # a silent connection is as slow
 
     def data_received(self, data: bytes) -> None:
         body = self.conn.their_state is h11.SEND_BODY
@@ -178,7 +181,7 @@ class _Protocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY:  # nobody reads the rest
+        if self.conn.their_state is h11.SEND_BODY:  # the application ignores the rest
             self._due, self._unread = self.loop.time() + LINGER_SECONDS, 0
             self._arm()
 
@@ -232,7 +235,7 @@ class _Protocol(H11Protocol):
 
 
 def _peer(transport: asyncio.Transport) -> Peer | None:
-    """Only what the handshake has verified is given; a subject without a name is nobody."""
+    """Return the client whose certificate the handshake verified, None without a valid name."""
     tls: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
     shown = tls.getpeercert(binary_form=True) if tls is not None else None
     if tls is None or shown is None or tls.context.verify_mode is ssl.CERT_NONE:
@@ -251,18 +254,18 @@ async def serve(
     leaving: Callable[[], None] = lambda: None,
     limits: HttpLimits = DEFAULT,
 ) -> None:
-    """Until cancelled; answers under way are finished first.
+    """Serve until cancelled; answers in progress are finished first.
 
-    tls      gives the context to serve with
-    leaving  called when it is told to stop, to end answers that would not end by themselves
+    tls: returns the context to serve with
+    leaving: called at shutdown, to end answers that would not end by themselves
 
-    Whoever calls has bound the socket, so callers may connect before this runs.
+    The caller has bound the socket, so clients may connect before this runs.
     """
     server = _Server(
         uvicorn.Config(
             BodyLimit(app, limits),
             log_config=None,
-            proxy_headers=False,  # who calls is who is connected to us
+            proxy_headers=False,  # the client is the peer of the connection
             access_log=False,
             lifespan="off",
             http=_Protocol,

@@ -1,4 +1,4 @@
-"""Who may reach the embedded server: its certificate, and bearer tokens."""
+"""Access to the embedded server: its certificate and bearer tokens."""
 
 import base64
 import hmac
@@ -14,21 +14,28 @@ from simulation.apiserver.errors import ApiError
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """PEM files: the server's certificate and key, and the authority that clients trust."""
+    """PEM files.
+
+    cert_file, key_file: the certificate and the key of the server.
+    ca_file: the authority that clients trust.
+    """
 
     cert_file: Path
     key_file: Path
     ca_file: Path
 
     def context(self) -> ssl.SSLContext:
-        """Raises OSError (ssl.SSLError) for files that are no certificate and its key."""
+        """Return a TLS context.
+
+        Raises OSError (ssl.SSLError) if the files are not a certificate and its key.
+        """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(self.cert_file, self.key_file)
         return context
 
 
 def check_token(authorization: str, tokens: Sequence[str]) -> None:
-    """Raises ApiError 401 unless the header carries one of the tokens."""
+    """Raise ApiError 401 unless the header carries one of the tokens."""
     scheme, _, given = authorization.partition(" ")
     known = [hmac.compare_digest(given.strip().encode(), token.encode()) for token in tokens]
     if scheme.lower() != "bearer" or not any(known):
@@ -36,7 +43,10 @@ def check_token(authorization: str, tokens: Sequence[str]) -> None:
 
 
 def kubeconfig(url: str, tls: Tls | None, token: str) -> str:
-    """A kubeconfig as YAML (JSON is YAML too); `token` "" for none."""
+    """Return a kubeconfig as YAML (JSON is YAML too).
+
+    token: "" for none.
+    """
     cluster = {"server": url}
     if tls is not None:
         authority = base64.b64encode(tls.ca_file.read_bytes()).decode()

@@ -1,8 +1,8 @@
 """Hooks that see every write before it is stored, and may change or refuse it.
 
-They stand in for the CEL rules of our CRDs: the pydantic models say the same in Python, and the
-demo installs them here. A real server runs the CEL rules themselves, and tests compare both.
-Mutators stand in for mutating webhooks.
+They replace the CEL rules of our CRDs: the pydantic models contain the same rules in Python, and
+the demo installs them here. A real server evaluates the CEL rules, and tests compare both. Mutators
+replace mutating webhooks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,14 +13,14 @@ from simulation.apiserver.patches import json_patch
 from simulation.apiserver.registry import ServedResource
 
 Hook = Callable[[Obj, Obj | None], None]
-"""hook(new, old): old is None when the object is created; raises ValueError to refuse the write.
+"""hook(new, old): old is None for a new object; raises ValueError to refuse the write.
 
-The objects are those of the store: a hook reads them and changes nothing. A ValueError with an
-`errors()` method (pydantic.ValidationError) names its fields.
+The objects are those of the store, so a hook must not change them. A ValueError with a method
+`errors()` (pydantic.ValidationError) names its fields.
 """
 
 Mutator = Callable[[Obj, Obj | None], Sequence[Mapping[str, Any]]]
-"""mutator(new, old): the JSON patch that makes `new` what it shall be; else as a Hook."""
+"""mutator(new, old): returns the JSON patch to apply to `new`; otherwise like a Hook."""
 
 
 class Admission:
@@ -41,7 +41,7 @@ class Admission:
         self._hooks.setdefault(qualified, []).append(hook)
 
     def mutate(self, resource: ServedResource, new: Obj, old: Obj | None) -> Obj:
-        """`new`, or a changed copy. Raises ApiError 422 when the mutator refuses."""
+        """Return `new`, or a changed copy. Raises ApiError 422 if the mutator refuses."""
         mutator = self._mutators.get(resource.qualified)
         if mutator is None:
             return new
@@ -52,7 +52,10 @@ class Admission:
         return json_patch(new, list(ops)) if ops else new
 
     def review(self, resource: ServedResource, new: Obj, old: Obj | None) -> None:
-        """Raises ApiError 422 with the first refusal; an ApiError of a hook passes as it is."""
+        """Run the hooks. Raises ApiError 422 with the first refusal.
+
+        An ApiError that a hook raises is not changed.
+        """
         for hook in self._hooks.get(resource.qualified, ()):
             try:
                 hook(new, old)

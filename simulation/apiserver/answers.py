@@ -1,4 +1,4 @@
-"""What goes back to a client."""
+"""Responses to clients."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from simulation.apiserver.store import encode
 
 @dataclass(frozen=True, slots=True)
 class ServerResponse:
-    """JSON, a status code, and warnings for the person behind the client."""
+    """A body in JSON, a status code, and warnings for the user of the client."""
 
     body: bytes
     code: int = 200

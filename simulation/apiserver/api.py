@@ -1,4 +1,4 @@
-"""The verbs: from a call to an answer, over the objects."""
+"""Executes the verbs on the objects: from a call to a response."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ from simulation.apiserver.store import Record, encode
 
 
 class Api:
-    """Answers every call but watches."""
+    """Executes every call except watches."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._reads = Reads(objects)
 
     def answer(self, call: Call) -> ServerResponse:
-        """Raises ApiError."""
+        """Execute a call. Raises ApiError."""
         match call.verb, call.subresource:
             case "get", "" | "status":
                 return self._reads.get(call)
@@ -172,7 +172,7 @@ class Api:
 
 
 def _unversioned(data: Any) -> Any:
-    """A PUT that creates does not mind the resourceVersion of what is gone; a POST does."""
+    """Return the body without resourceVersion, which a PUT that creates an object ignores."""
     metadata = data.get("metadata") if isinstance(data, dict) else None
     if not isinstance(metadata, dict):
         return data
@@ -181,7 +181,7 @@ def _unversioned(data: Any) -> Any:
 
 
 def _typed(call: Call, data: Any, old: Obj | None, options: WriteOptions) -> Any:
-    """`data` as its kind has it. Raises ApiError 400 or 422 for what the kind cannot hold."""
+    """Return the body without unknown fields of a typed kind. Raises ApiError 400 or 422."""
     if not isinstance(data, dict):
         return data
     unknown: list[str] = []
@@ -198,7 +198,7 @@ def _deletion(call: Call) -> DeleteOptions:
 
 
 def _check_patch(call: Call) -> None:
-    """Raises ApiError 415 for a form of patch that is not taken."""
+    """Raise ApiError 415 for an unsupported patch type."""
     known = (JSON_PATCH, MERGE) if call.resource.crd else (JSON_PATCH, MERGE, STRATEGIC)
     if call.content_type not in known:
         raise ApiError(
@@ -210,7 +210,7 @@ def _check_patch(call: Call) -> None:
 
 
 def _patched(call: Call, old: Obj) -> Any:
-    """`old` with the body's patch applied. Raises ApiError."""
+    """Return `old` with the patch of the body applied. Raises ApiError."""
     patch = decode(call, typed=False)
     if call.content_type == JSON_PATCH:
         return patches.json_patch(old, patch)

@@ -1,4 +1,4 @@
-"""Server-side apply as a request: what it may say, and the object that comes of it."""
+"""Server-side apply requests: what they may contain, and the resulting object."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from simulation.apiserver.store import Record
 
 
 def apply(objects: Objects, call: Call) -> tuple[Record, bool, list[str]]:
-    """The object after an apply, whether it is new, and warnings. Raises ApiError."""
+    """Apply the body. Return the object, whether it is new, and warnings. Raises ApiError."""
     options = write_options(call)
     options.patch = True
     _check_query(call)
@@ -57,7 +57,7 @@ def _check_query(call: Call) -> None:
 
 
 def _config(call: Call) -> Obj:
-    """The configuration of the body, with its name. Raises ApiError 400."""
+    """Return the configuration in the body, which must match the URL. Raises ApiError 400."""
     config: Any = decode(call)
     if not isinstance(config, dict) or not isinstance(config.get("metadata") or {}, dict):
         raise bad_request("the body is not a Kubernetes object")
@@ -81,7 +81,7 @@ def _config(call: Call) -> Obj:
 
 
 def _of_endpoint(call: Call, config: Obj) -> Obj:
-    """What the endpoint may write: the main one all but status, /status little else."""
+    """Return what the endpoint may write: the main one all but status, /status little else."""
     if call.subresource:
         allowed_keys = ("apiVersion", "kind", "metadata", "status")
         config = {key: value for key, value in config.items() if key in allowed_keys}

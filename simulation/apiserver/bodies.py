@@ -1,4 +1,4 @@
-"""Bodies of requests: JSON, or YAML where a client says so."""
+"""Request bodies: JSON, or YAML if the client says so."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from simulation.apiserver.errors import bad_request, unsupported
 JSON = ("", "application/json", "application/octet-stream")
 YAML = ("application/yaml", APPLY)
 DEEPEST = 100
-"""Lists and maps of a YAML text inside one another: its reader recurses."""
+"""Depth of nested lists and maps in YAML, whose reader recurses."""
 
 
 def decode(call: Call, *, typed: bool = True) -> Any:
-    """The body as plain data. With `typed` explicit nulls of built-in kinds are absent fields.
+    """Decode the body. Raises ApiError 400.
 
-    Raises ApiError 400.
+    typed: drop explicit nulls of built-in kinds, which mean absent fields.
     """
     if not call.body:
         raise bad_request("the request has no body")
@@ -31,7 +31,7 @@ def decode(call: Call, *, typed: bool = True) -> Any:
 
 
 def check_media(call: Call) -> None:
-    """Raises ApiError 415 for a body that is neither JSON nor YAML."""
+    """Raise ApiError 415 for a body that is neither JSON nor YAML."""
     if call.content_type not in (*JSON, YAML[0]):
         raise unsupported(
             415,
@@ -45,7 +45,7 @@ def _without_nulls(call: Call, data: Any) -> Any:
 
 
 def _yaml(call: Call, typed: bool) -> Any:
-    from simulation.apiserver import yaml_text  # few clients send YAML: its reader is not loaded
+    from simulation.apiserver import yaml_text  # on demand: few clients send YAML
 
     try:
         data = yaml_text.load(call.body.decode(), DEEPEST)

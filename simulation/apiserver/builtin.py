@@ -1,10 +1,17 @@
-"""The fields of the built-in kinds, from builtin.txt, which is written from a real server's answer.
+"""Fields of the built-in kinds, from builtin.txt, which is generated from a real server's OpenAPI.
 
-One definition a line: its name, then `field:type` for each field. `!` after a field means that it
-is required, `~` that an object is owned as one, `[type]@keys` a list whose items are told apart by
-fields, `[type]*` a set, `{type}` a map, `string=A|B` the words that a string may be. `^key` after a
-type is the field by which a strategic merge patch joins items, `^` that it joins plain values, `!`
-after either that it keeps only the fields it names, `^=` that it replaces the whole.
+Each line is one definition: its name, then `field:type` for each field.
+
+`!` after a field: the field is required.
+`~`: the object is owned as a whole.
+`[type]@keys`: a list whose items are identified by these fields.
+`[type]*`: a set.
+`{type}`: a map.
+`string=A|B`: a string with these allowed values.
+`^key` after a type: a strategic merge patch merges items by this field.
+`^` after a type: a strategic merge patch merges plain values.
+`!` after `^key` or `^`: a strategic merge patch keeps only the fields that it names.
+`^=` after a type: a strategic merge patch replaces the whole value.
 """
 
 from collections.abc import Iterator
@@ -29,9 +36,9 @@ LEAVES: dict[str, Obj] = {
     "string": {"type": "string"},
     "time": {"type": "string", "format": "date-time"},
 }
-"""The types of plain values, as OpenAPI says them."""
+"""Types of plain values, in OpenAPI."""
 PROTOCOL = Shape("string", whole=True, default="TCP")
-"""The one key of built-in lists that has a default."""
+"""The only key field of built-in lists with a default."""
 GROUPS = {
     "rbac.authorization.k8s.io": "rbac",
     "apiextensions.k8s.io": "apiextensions",
@@ -45,19 +52,19 @@ GROUPS = {
 
 
 def name_of(group: str, version: str, kind: str) -> str:
-    """The name of a kind's definition ("core.v1.Pod")."""
+    """Return the name of a kind's definition, such as "core.v1.Pod"."""
     return f"{GROUPS.get(group, group)}.{version}.{kind}"
 
 
 @cache
 def shape(name: str) -> Shape:
-    """The shape of a definition; its fields are read when they are asked for."""
+    """Return the shape of a definition. Its fields are read on first use."""
     whole, fields = _lines()[name]
     return Shape("object", whole=whole, load=lambda: _fields(fields))
 
 
 def schemas(names: Iterator[str]) -> Obj:
-    """OpenAPI schemas of the definitions and of all that they refer to, by name."""
+    """Return the OpenAPI schemas of the definitions and of all that they refer to, by name."""
     definitions: Obj = {}
     todo = list(names)
     while todo:
@@ -69,7 +76,7 @@ def schemas(names: Iterator[str]) -> Obj:
 
 @cache
 def _lines() -> dict[str, tuple[bool, list[str]]]:
-    """name -> (whether it is owned as one, its fields as they are written)."""
+    """Return name to (whether it is owned as a whole, its fields as written)."""
     entries: dict[str, tuple[bool, list[str]]] = {}
     for line in FILE.read_text().splitlines():
         name, *fields = line.split()
@@ -78,7 +85,7 @@ def _lines() -> dict[str, tuple[bool, list[str]]]:
 
 
 def _split(field: str) -> tuple[str, bool, str]:
-    """(name, whether it is required, type)"""
+    """Return (name, whether it is required, type)."""
     name, _, type_ = field.partition(":")
     return name.removesuffix("!"), name.endswith("!"), type_
 

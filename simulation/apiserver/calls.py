@@ -1,6 +1,6 @@
-"""A request as the API understands it: which verb on which resource, with which options.
+"""A request as the API understands it: the verb, the resource and the options.
 
-Everything a real server knows and this one does not is refused here, by name and with what to do.
+Features of a real server that this one lacks are refused here, with what to do instead.
 """
 
 from collections.abc import Mapping
@@ -39,8 +39,11 @@ NOT_SERVED = {
 
 @dataclass(slots=True)
 class Call:
-    """One request on a resource. `verb` is that of RBAC: get, list, watch, create, update, patch,
-    delete or deletecollection; `namespace`, `name` and `subresource` are "" when absent."""
+    """One request on a resource.
+
+    verb: as in RBAC: get, list, watch, create, update, patch, delete or deletecollection.
+    namespace, name, subresource: "" if absent.
+    """
 
     verb: str
     resource: ServedResource
@@ -64,7 +67,7 @@ class Call:
 
 
 def parse(registry: Registry, method: str, parts: list[str], query: Mapping[str, str]) -> Call:
-    """The call behind a path below /api or /apis. Raises ApiError 404 or 405."""
+    """Parse a path below /api or /apis. Raises ApiError 404 or 405."""
     core = parts[0] == "api"
     group, version, rest = ("", parts[1], parts[2:]) if core else (parts[1], parts[2], parts[3:])
     namespace = ""
@@ -114,7 +117,7 @@ def _check_subresource(resource: ServedResource, subresource: str) -> None:
 
 
 def write_options(call: Call) -> WriteOptions:
-    """Raises ApiError 422 for values that no server knows."""
+    """Parse the options of a write. Raises ApiError 422 for unknown values."""
     validation = call.query.get("fieldValidation") or "Warn"
     if "force" in call.query and call.content_type != APPLY:
         cause = Cause(
@@ -145,7 +148,10 @@ def _dry_run(call: Call, value: Any) -> bool:
 
 
 def delete_options(call: Call, body: Any) -> DeleteOptions:
-    """Options of a deletion from its body ({} for none) and query. Raises ApiError 400 or 422."""
+    """Parse the options of a deletion from its body ({} for none) and query.
+
+    Raises ApiError 400 or 422.
+    """
     if not isinstance(body, dict):
         raise bad_request("the body of a deletion is a DeleteOptions object")
     policy = body.get("propagationPolicy") or call.query.get("propagationPolicy")

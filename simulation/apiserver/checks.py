@@ -1,4 +1,4 @@
-"""What validations of built-in kinds have in common, in the words of a real server.
+"""Checks that validations of built-in kinds share, with the messages of a real server.
 
 Source: apimachinery `pkg/util/validation/field`, `pkg/apis/meta/v1/validation`.
 """
@@ -27,7 +27,7 @@ def wrong(path: str, value: Any, why: str) -> Cause:
 
 
 def check_choice(path: str, value: Any, choices: Sequence[str]) -> Sequence[Cause]:
-    """`value` is one of `choices`, or absent."""
+    """Check that `value` is one of `choices`, or absent."""
     if value is None or value in choices:
         return ()
     why = f'Unsupported value: "{value}": supported values: {", ".join(choices)}'
@@ -35,7 +35,7 @@ def check_choice(path: str, value: Any, choices: Sequence[str]) -> Sequence[Caus
 
 
 def at_least(path: str, value: Any, low: int) -> Sequence[Cause]:
-    """`value` is a number not below `low`, or absent."""
+    """Check that `value` is not below `low`, or absent."""
     if value is None or value >= low:
         return ()
     return (wrong(path, value, f"must be greater than or equal to {low}"),)
@@ -56,7 +56,7 @@ def subdomain(path: str, value: str) -> Sequence[Cause]:
 
 
 def distinct(path: str, items: Sequence[Obj], key: str = "name") -> Iterator[Cause]:
-    """No two items have the same `key`."""
+    """Check that no two items have the same `key`."""
     known_names = set()
     for n, item in enumerate(items):
         name = item.get(key)
@@ -66,7 +66,7 @@ def distinct(path: str, items: Sequence[Obj], key: str = "name") -> Iterator[Cau
 
 
 def amount(path: str, value: int | str | None) -> Iterator[Cause]:
-    """A count or a share, or absent."""
+    """Check a number or a percentage, or an absent value."""
     if isinstance(value, str):
         if not PERCENT.fullmatch(value):
             yield wrong(path, value, "a valid percent string must be a number and '%'")
@@ -77,7 +77,7 @@ def amount(path: str, value: int | str | None) -> Iterator[Cause]:
 
 
 def selector(path: str, value: Obj | None) -> Iterator[Cause]:
-    """A metav1.LabelSelector."""
+    """Check a metav1.LabelSelector."""
     for n, term in enumerate((value or {}).get("matchExpressions") or ()):
         at = f"{path}.matchExpressions[{n}]"
         operator, values = term.get("operator"), term.get("values")
@@ -91,7 +91,7 @@ def selector(path: str, value: Obj | None) -> Iterator[Cause]:
 
 
 def keys(path: str, data: Obj | None) -> Iterator[Cause]:
-    """The keys of a ConfigMap or Secret."""
+    """Check the keys of a ConfigMap or Secret."""
     for key in data or ():
         if not KEY.fullmatch(key) or key in (".", "..") or len(key) > 253:
             yield wrong(f"{path}[{key}]", key, "a valid config key consists of A-Z, 0-9, -, _ or .")

@@ -1,4 +1,4 @@
-"""From client-side to server-side apply: what `kubectl apply` left in its annotation is its own.
+"""Client-side to server-side apply: `kubectl apply` owns the fields in its annotation.
 
 Source: apimachinery `pkg/util/managedfields/internal/lastapplied{manager,updater}.go`.
 """
@@ -15,11 +15,11 @@ from simulation.apiserver.store import encode
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 KUBECTL = "kubectl"
-"""The one manager for which this is done."""
+"""The only manager that is migrated."""
 
 
 def own(resource: ServedResource, live: Obj, manager: str) -> Paths:
-    """The fields that `manager` may take from others, as it applied them before by itself."""
+    """Return the fields that `manager` may take from others: it applied them client-side before."""
     text = _annotation(live)
     if manager != KUBECTL or not text:
         return set()
@@ -34,7 +34,7 @@ def own(resource: ServedResource, live: Obj, manager: str) -> Paths:
 
 
 def renewed(obj: Obj, config: Obj, manager: str) -> Obj:
-    """`obj` with the annotation, where it has one, saying what was applied now."""
+    """Return `obj` with its annotation, if it has one, set to the configuration applied now."""
     if manager != KUBECTL or not _annotation(obj):
         return obj
     metadata = obj["metadata"]

@@ -1,6 +1,6 @@
-"""CustomResourceDefinitions: from a CRD object to a served resource.
+"""Turns CustomResourceDefinitions into served resources.
 
-One served version for each CRD: version conversion is not done, and a CRD that needs it is refused.
+Each CRD has one served version: there is no conversion, and a CRD that needs it is refused.
 """
 
 from simulation.apiserver.errors import Cause, Obj, invalid
@@ -11,14 +11,16 @@ from simulation.apiserver.store import Store
 
 
 class CustomResources:
-    """Keeps the registry in step with the CRDs. `now` gives an RFC 3339 timestamp."""
+    """Keeps the registry in step with the CRDs."""
 
     def __init__(self, registry: Registry, store: Store) -> None:
         self._registry = registry
         self._store = store
 
     def install(self, crd: Obj, now: str) -> Obj:
-        """Serve what `crd` defines; returns it with the status of an established CRD.
+        """Serve what `crd` defines. Return it with the status of an established CRD.
+
+        now: an RFC 3339 timestamp.
 
         Raises ApiError 422.
         """

@@ -1,7 +1,7 @@
-"""Objects on disk: each write goes into SQLite before it is seen, so a restart loses none.
+"""Objects on disk: each write is stored in SQLite before it is visible, so a restart loses none.
 
-Only the present is kept. The past, which watches and pages ask for, begins anew with each start:
-older ones get 410 and list again, as after a restart of a real server.
+Only current versions are stored. History begins anew with each start, so older watches and pages
+get 410 and list again, as after a restart of a real server.
 """
 
 import sqlite3
@@ -23,11 +23,11 @@ SCHEMA = (
 
 
 class DatabaseError(Exception):
-    """The file cannot be used as a database; the text names it and says why."""
+    """The file cannot be used as a database; the message names it and says why."""
 
 
 class Database:
-    """One file, one server at a time. Raises DatabaseError if it cannot be opened or read."""
+    """One file, for one server at a time. Raises DatabaseError if it cannot be opened or read."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class Database:
         self._connection.close()
 
     def newest(self) -> int:
-        """The highest resourceVersion that was handed out, 0 for none."""
+        """Return the highest resourceVersion that was assigned, 0 for none."""
         [(rv,)] = self._connection.execute(
             "SELECT max((SELECT coalesce(max(rv), 0) FROM objects),"
             " (SELECT coalesce(max(rv), 0) FROM deletions))"
@@ -50,7 +50,7 @@ class Database:
         return int(rv)
 
     def objects(self) -> Iterator[tuple[str, Obj, int]]:
-        """(resource, object, resourceVersion) of all, the oldest first. Raises DatabaseError."""
+        """Yield (resource, object, resourceVersion), oldest first. Raises DatabaseError."""
         rows = self._connection.execute("SELECT resource, raw, rv FROM objects ORDER BY rv")
         try:
             for resource, raw, rv in rows:
@@ -59,7 +59,7 @@ class Database:
             raise DatabaseError(f"{self._path} holds what cannot be read: {error}") from error
 
     def write(self, resource: str, record: Record, gone: bool) -> None:
-        """Keep a version, or forget the object. Raises ApiError 500; then nothing has changed."""
+        """Store a version, or delete the object. Raises ApiError 500; then nothing has changed."""
         try:
             if gone:
                 self._connection.execute(

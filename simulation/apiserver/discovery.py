@@ -1,6 +1,6 @@
-"""Discovery: which groups, versions and resources are served, in the old form and aggregated.
+"""Discovery: the served groups, versions and resources, unaggregated and aggregated.
 
-Source: apiserver `pkg/endpoints/discovery`; kubectl 1.36 asks for the aggregated form first.
+Source: apiserver `pkg/endpoints/discovery`. kubectl 1.36 requests the aggregated form first.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ SUBRESOURCE_VERBS = {"status": ("get", "patch", "update"), "eviction": ("create"
 
 
 def _subresources(resource: ServedResource) -> Iterator[tuple[str, Obj, tuple[str, ...]]]:
-    """(name, responseKind, verbs) of each."""
+    """Yield (name, responseKind, verbs) of each subresource."""
     own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     if resource.status:
         yield "status", own, SUBRESOURCE_VERBS["status"]
@@ -50,12 +50,12 @@ def _subresources(resource: ServedResource) -> Iterator[tuple[str, Obj, tuple[st
 
 
 def api_versions() -> Obj:
-    """The answer of /api."""
+    """Return the response of /api."""
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
 
 
 def group(registry: Registry, name: str) -> Obj:
-    """The answer of /apis/GROUP. Raises ApiError 404."""
+    """Return the response of /apis/GROUP. Raises ApiError 404."""
     versions = [version for group_, version in registry.versions() if group_ == name]
     if not versions or not name:
         raise no_such_path()
@@ -70,7 +70,7 @@ def group(registry: Registry, name: str) -> Obj:
 
 
 def groups(registry: Registry) -> Obj:
-    """The answer of /apis."""
+    """Return the response of /apis."""
     names = dict.fromkeys(name for name, _ in registry.versions() if name)
     return {
         "kind": "APIGroupList",
@@ -80,7 +80,7 @@ def groups(registry: Registry) -> Obj:
 
 
 def resources(registry: Registry, name: str, version: str) -> Obj:
-    """The answer of /api/v1 and /apis/GROUP/VERSION. Raises ApiError 404."""
+    """Return the response of /api/v1 or /apis/GROUP/VERSION. Raises ApiError 404."""
     served = registry.versions().get((name, version))
     if served is None:
         raise no_such_path()
@@ -113,7 +113,7 @@ def _entries(resource: ServedResource) -> Iterator[Obj]:
 
 
 def aggregated(registry: Registry, core: bool) -> Obj:
-    """The apidiscovery.k8s.io/v2 answer of /api (`core`) or /apis."""
+    """Return the apidiscovery.k8s.io/v2 response of /api (`core`) or /apis."""
     items: dict[str, list[Obj]] = {}
     for (name, version), served in registry.versions().items():
         if (name == "") is core:

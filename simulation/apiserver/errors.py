@@ -1,7 +1,7 @@
-"""Refusals, in the words of a real API server.
+"""Errors, with the messages of a real API server.
 
-Every refusal leaves as a `Status` object, so client-go, kubectl and our own client treat it as they
-treat the real one. Sources: apimachinery `pkg/api/errors/errors.go` for reasons and sentences.
+Every error is sent as a `Status` object, so client-go, kubectl and our own client handle it like
+one of a real server. Source: apimachinery `pkg/api/errors/errors.go` for reasons and messages.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,11 @@ Obj = dict[str, Any]
 
 
 class ApiError(Exception):
-    """An answer other than success.
+    """A response other than success.
 
-    `code` is the HTTP status, `reason` the machine word (metav1.StatusReason), `details` goes into
-    Status.details (keys `name`, `group`, `kind`, `causes`, `retryAfterSeconds`).
+    code: the HTTP status.
+    reason: a metav1.StatusReason.
+    details: goes into Status.details (keys `name`, `group`, `kind`, `causes`, `retryAfterSeconds`).
     """
 
     def __init__(self, code: int, reason: str, message: str, **details: object) -> None:
@@ -44,7 +45,10 @@ class ApiError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One thing that is wrong with an object; `reason` is a metav1.CauseType."""
+    """One error in an object.
+
+    reason: a metav1.CauseType.
+    """
 
     field: str
     message: str
@@ -105,7 +109,7 @@ def invalid(resource: "ServedResource", name: str, causes: Iterable[Cause]) -> A
 
 
 def unreadable(resource: "ServedResource", why: str, patch: bool) -> ApiError:
-    """A body that does not fit its kind: a patch is invalid, any other a bad request."""
+    """Return the error for a body that does not fit its kind: 422 for a patch, otherwise 400."""
     if patch:
         return invalid(resource, "", [Cause("patch", f"Invalid value: {why}")])
     kind = resource.kind
@@ -119,7 +123,7 @@ def expired(message: str) -> ApiError:
 
 
 def too_large(requested: int, current: int) -> ApiError:
-    """A resourceVersion that this server has not reached: it went back, or it is another one."""
+    """Return the error for a resourceVersion that this server has not reached."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return ApiError(
         504,
@@ -131,7 +135,10 @@ def too_large(requested: int, current: int) -> ApiError:
 
 
 def unsupported(code: int, what: str, instead: str) -> ApiError:
-    """What a real server does and this one does not; `instead` says what to do."""
+    """Return the error for a feature of a real server that this one lacks.
+
+    instead: what to do.
+    """
     reasons = {
         404: "NotFound",
         405: "MethodNotAllowed",

@@ -1,8 +1,8 @@
 """The pods/eviction and pods/binding subresources.
 
-Eviction is the only safe way off a node: the server itself spends the budget of the pod's
-PodDisruptionBudget, so two evictions can never share one. Budgets are *filled* by a disruption
-controller, which is a client like any other.
+Eviction is the only safe way to remove a pod from a node: the server itself decrements
+disruptionsAllowed of the pod's PodDisruptionBudget, so two evictions never share one. A disruption
+controller, a client like any other, fills the budgets.
 Source: kubernetes `pkg/registry/core/pod/storage/eviction.go`.
 """
 
@@ -20,7 +20,7 @@ REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 
 
 def evict(objects: Objects, pods: ServedResource, pod: Record, options: DeleteOptions) -> None:
-    """Delete `pod` if its budget allows. Raises ApiError 429 when not now, 500 for two budgets."""
+    """Delete `pod` if its budget allows it. Raises ApiError 429 if not now, 500 for two budgets."""
     if not _needs_no_budget(pod.obj):
         budgets = _budgets(objects, pod.obj)
         if len(budgets) > 1:
@@ -36,7 +36,7 @@ def evict(objects: Objects, pods: ServedResource, pod: Record, options: DeleteOp
 
 
 def _needs_no_budget(pod: Obj) -> bool:
-    """It runs nothing that a budget protects."""
+    """Return whether the pod runs nothing that a budget protects."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in ("Pending", "Succeeded", "Failed") or bool(
         pod["metadata"].get("deletionTimestamp")
@@ -54,7 +54,7 @@ def _budgets(objects: Objects, pod: Obj) -> list[Record]:
 
 
 def _unready_may_go(pod: Obj, budget: Obj) -> bool:
-    """A pod that is not Ready may go if its policy says so, or while enough others are healthy."""
+    """Return whether a pod that is not Ready may go: by its policy or with enough healthy ones."""
     conditions = (pod.get("status") or {}).get("conditions") or ()
     if any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions):
         return False
@@ -97,7 +97,10 @@ def _refusal(why: str, retry_after: int = 0) -> ApiError:
 
 
 def bind(objects: Objects, pods: ServedResource, pod: Record, binding: Obj) -> None:
-    """Place `pod` on the node that `binding` names. Raises ApiError 400, or 409 if it has one."""
+    """Bind `pod` to the node in `binding`.
+
+    Raises ApiError 400, or 409 if the pod is bound or being deleted.
+    """
     node = (binding.get("target") or {}).get("name")
     if not node:
         raise bad_request("a Binding names its node in target.name")

@@ -1,7 +1,7 @@
-"""What can be made to go wrong, for chaos tests and the demo.
+"""Faults that can be injected, for chaos tests and the demo.
 
-A fault is a function of the call: it returns what happens to it, or None for nothing. Faults are
-asked in order before a call is answered; the first that returns something wins.
+A fault is a function of the call; it returns what happens, or None. Faults are evaluated in order
+before a call is executed, and the first that returns something decides:
 
     server.faults.append(lambda call: Fail(503) if call.verb == "list" else None)
 """
@@ -14,7 +14,10 @@ from simulation.apiserver.calls import Call
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """Answer with an error; `retry_after` in seconds goes into the Retry-After header."""
+    """Respond with an error.
+
+    retry_after: seconds, for the header Retry-After.
+    """
 
     code: int
     reason: str = "InternalError"
@@ -24,14 +27,17 @@ class Fail:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Answer later."""
+    """Respond after a delay."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Cut the connection: before the call is done, or after, so that only its answer is lost."""
+    """Cut the connection.
+
+    done: execute the call first, so that only its response is lost.
+    """
 
     done: bool = False
 

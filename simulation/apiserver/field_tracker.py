@@ -1,4 +1,4 @@
-"""Which writes are noted in metadata.managedFields, and under whose name."""
+"""Decides which writes are recorded in metadata.managedFields, and under which manager."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,8 +13,12 @@ LONGEST_NAME = 128
 
 @dataclass(slots=True)
 class Writer:
-    """Who writes. `manager` is the `fieldManager` of the request, `agent` its User-Agent;
-    `applied` the managedFields that an apply has already worked out."""
+    """Who writes.
+
+    manager: the `fieldManager` of the request.
+    agent: its User-Agent.
+    applied: managedFields that an apply has already computed; None for other writes.
+    """
 
     manager: str = ""
     agent: str = ""
@@ -29,9 +33,12 @@ class Writer:
 def note(
     resource: ServedResource, old: Obj | None, new: Obj, writer: Writer, now: Callable[[], str]
 ) -> None:
-    """Set `new["metadata"]["managedFields"]`, which is ours to change; `now` gives a timestamp.
+    """Set `new["metadata"]["managedFields"]` in place.
 
-    What a client sends there is taken if it can be read: `[{}]` ends the notes of an object.
+    managedFields from a client are accepted if they can be read; `[{}]` ends the tracking of an
+    object.
+
+    now: returns a timestamp.
     """
     metadata = new["metadata"]
     if writer.applied is not None:
@@ -58,7 +65,7 @@ def note(
 def entries_of(
     resource: ServedResource, live: Obj, now: str
 ) -> dict[managed_fields.Manager, managed_fields.FieldOwnership]:
-    """The entries of an object that is about to be applied to."""
+    """Return the entries of an object before an apply."""
     entries = _readable(live["metadata"].get("managedFields"))
     return entries or managed_fields.before_first_apply(resource, live, now)
 

@@ -1,8 +1,8 @@
-"""Sets of fields: who owns which parts of an object, and which parts two versions differ in.
+"""Sets of fields: who owns which parts of an object, and in which parts two versions differ.
 
-A path is a tuple of the words that `metadata.managedFields` uses: "f:name" for a field, `k:{...}`
-for an item by its keys, `v:...` for an item of a set. A field that holds others is in a set by its
-own path only where it is owned itself.
+A path is a tuple of the path elements of `metadata.managedFields`: "f:name" for a field, `k:{...}`
+for an item by its keys, `v:...` for an item of a set. A field with parts is in a set by its own
+path only if it is owned itself.
 Source: kubernetes-sigs/structured-merge-diff `typed/tofieldset.go`, `typed/compare.go`.
 """
 
@@ -36,12 +36,12 @@ LEAVES: dict[str, tuple[type, ...]] = {
 
 
 class Undeclared(ValueError):
-    """A value that its schema does not allow; the text names the place."""
+    """A value that its schema does not allow; the message names the path."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What is in one version and not, or not so, in another."""
+    """Fields that one version adds, modifies or removes compared with another."""
 
     added: Paths = field(default_factory=set)
     modified: Paths = field(default_factory=set)
@@ -49,7 +49,7 @@ class Changes:
 
 
 def decode(fields: Obj) -> Paths:
-    """The set that a `fieldsV1` says."""
+    """Return the set of a `fieldsV1`."""
     return set(_decoded(fields, ROOT))
 
 
@@ -64,7 +64,7 @@ def _decoded(fields: Obj, path: Path) -> Iterator[Path]:
 
 
 def encode(paths: Paths) -> Obj:
-    """The `fieldsV1` of a set."""
+    """Return the `fieldsV1` of a set."""
     tree: Obj = {}
     for path in sorted(paths):
         at = tree
@@ -75,19 +75,19 @@ def encode(paths: Paths) -> Obj:
 
 
 def _without_lone_dots(tree: Obj) -> Obj:
-    """A field that holds no others is written {} and not {".": {}}."""
+    """Replace {".": {}} by {}, as a field without parts is written."""
     if tree.keys() == {SELF}:
         return {}
     return {key: _without_lone_dots(inner) if inner else {} for key, inner in tree.items()}
 
 
 def show(path: Path) -> str:
-    """A path for people: `.spec.list[name="a"].field`."""
+    """Return a path as text: `.spec.list[name="a"].field`."""
     return "".join(_shown(word) for word in path)
 
 
 def shallow_first(path: Path) -> tuple[tuple[bool, str], ...]:
-    """The order in which a real server names paths: what a field holds comes after its siblings."""
+    """Sort key by which a real server orders paths: parts of a field come after its siblings."""
     last = len(path) - 1
     return tuple((n < last, word) for n, word in enumerate(path))
 
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
 
 
 def name_of(item: Any, shape: Shape, path: Path) -> str:
-    """How an item of a list that is owned by its items is told apart. Raises Undeclared."""
+    """Return the path element of a list item. Raises Undeclared."""
     if not shape.keys:
         return f"v:{_json(item)}"
     part = shape.element or ANY
@@ -130,7 +130,7 @@ def name_of(item: Any, shape: Shape, path: Path) -> str:
 
 
 def items_of(items: Iterable[Any], shape: Shape, path: Path) -> dict[str, Any]:
-    """The items by their names; of those with one name the last. Raises Undeclared."""
+    """Return the items by path element; the last one of duplicates. Raises Undeclared."""
     return {name_of(item, shape, path): item for item in items}
 
 
@@ -138,7 +138,7 @@ def items_of(items: Iterable[Any], shape: Shape, path: Path) -> dict[str, Any]:
 
 
 def of(value: Any, shape: Shape, path: Path = ROOT) -> Paths:
-    """What an applied configuration owns. Raises Undeclared for what its kind cannot hold."""
+    """Return the fields that an applied configuration owns. Raises Undeclared."""
     owned: Paths = set()
     _collect(value, shape, path, owned)
     return owned
@@ -158,7 +158,7 @@ def _collect(value: Any, shape: Shape, path: Path, owned: Paths) -> None:
             if item is None or item == {} or key not in shape.fields:
                 owned.add(at)
     elif not shape.type:
-        owned.add(path)  # a list of which nothing is known is owned as one
+        owned.add(path)  # a list of unknown type is owned as a whole
     else:
         known_names: set[str] = set()
         for item in value:
@@ -183,7 +183,7 @@ def _check(value: Any, shape: Shape, path: Path) -> None:
 
 
 def compare(old: Obj, new: Obj, shape: Shape) -> Changes:
-    """What `new` adds to `old`, has otherwise, or has not any more."""
+    """Return what differs in `new` from `old`."""
     changes = Changes()
     _compare(old, new, shape, ROOT, changes)
     return changes
@@ -213,7 +213,7 @@ def _compare(old: Any, new: Any, shape: Shape, path: Path, changes: Changes) -> 
 
 
 def _are(kind: type, *values: Any) -> bool:
-    """Whether both are of a kind; null is an empty one."""
+    """Return whether all values have the type; null counts as an empty one."""
     return all(value is None or isinstance(value, kind) for value in values)
 
 

@@ -1,4 +1,4 @@
-"""The forms in which objects are answered: as they are, their metadata alone, or as a table."""
+"""The forms of a response: whole objects, their metadata alone, or a table."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -11,7 +11,7 @@ PARTIAL = ("as=PartialObjectMetadata", "as=PartialObjectMetadataList")
 
 
 class Form(Enum):
-    """How objects are asked for; the table forms differ in what each row carries along."""
+    """The requested form; the table forms differ in what each row contains."""
 
     PLAIN = ""
     PARTIAL = "PartialObjectMetadata"
@@ -21,19 +21,19 @@ class Form(Enum):
 
 
 class Rendering(Protocol):
-    """Makes an answer of objects that are not answered as they are."""
+    """Renders objects in a form other than the stored one."""
 
     def render_object(self, obj: Obj) -> Obj: ...
 
     def many(self, objs: Sequence[Obj], metadata: Obj) -> Obj: ...
 
     def mark(self, metadata: Obj) -> Obj:
-        """The object of a bookmark."""
+        """Return the object of a bookmark."""
         ...
 
 
 class Partial:
-    """Objects by their metadata alone."""
+    """Renders objects by their metadata alone."""
 
     def render_object(self, obj: Obj) -> Obj:
         return partial(obj["metadata"])
@@ -51,9 +51,9 @@ def partial(metadata: Obj) -> Obj:
 
 
 def choose_form(accept: str, include: str) -> Form:
-    """The first form of an Accept header that we can give. Raises ApiError 406.
+    """Return the first supported form of an Accept header. Raises ApiError 406.
 
-    `include` is the `includeObject` parameter.
+    include: the parameter `includeObject`.
     """
     if not accept or accept in ("application/json", "*/*"):
         return Form.PLAIN

@@ -1,7 +1,7 @@
 """Garbage collection: dependents of a deleted owner, and the content of namespaces and CRDs.
 
-On a real cluster this is another process, so it is eventual here too: it runs on the loop after the
-request that caused it.
+On a real cluster this is another process. Here it runs on the event loop after the request that
+caused it, so it is eventual too.
 """
 
 import asyncio
@@ -23,7 +23,10 @@ from simulation.apiserver.store import Key, Record
 
 
 class Collector:
-    """Installs itself as the listener of `objects`; `uninstall` takes a CRD out of service."""
+    """Installs itself as the listener of `objects`.
+
+    uninstall: stops serving a CRD.
+    """
 
     def __init__(self, objects: Objects, uninstall: Callable[[Obj], None]) -> None:
         self._objects = objects
@@ -35,7 +38,7 @@ class Collector:
         )
 
     def resume(self) -> None:
-        """Take up what an earlier server of the same objects left undone."""
+        """Continue the work that an earlier server of the same objects left."""
         for collection in self._objects.store.collections():
             for record in collection.records():
                 metadata = record.obj["metadata"]
@@ -53,11 +56,11 @@ class Collector:
 
     def _run(self) -> None:
         while self._work:
-            self._work[0]()  # stays queued while it works, so that it starts no second run
+            self._work[0]()  # stays in the queue while it runs, so that no second run starts
             self._work.popleft()
 
     def _on_removed(self, resource: ServedResource, record: Record) -> None:
-        """After an object is gone, or one that waits for others was marked for deletion."""
+        """React to an object that is gone, or was marked for deletion and waits for others."""
         metadata = record.obj["metadata"]
         gone = self._objects.store.collection(resource.qualified).get(record.key) is None
         if resource.qualified == NAMESPACES and not gone:
@@ -83,7 +86,7 @@ class Collector:
             self._review(qualified, key)
 
     def _review(self, qualified: str, key: Key) -> None:
-        """Delete an object none of whose owners lives; forget dead owners beside living ones."""
+        """Delete an object without a living owner; remove dead owners beside living ones."""
         resource = self._objects.registry.find(qualified)
         record = self._objects.store.collection(qualified).get(key)
         if resource is None or record is None or record.obj["metadata"].get("deletionTimestamp"):
@@ -102,7 +105,7 @@ class Collector:
             self._objects.put(resource, key[0], without_owners(record.obj, dead))
 
     def _goes_last(self, uid: str) -> bool:
-        """Whether an owner waits for its dependents."""
+        """Return whether an owner waits for its dependents (foreground deletion)."""
         place = self._objects.store.by_uid.get(uid)
         record = self._objects.store.collection(place[0]).get(place[1]) if place else None
         return record is not None and bool(
@@ -111,7 +114,7 @@ class Collector:
         )
 
     def _after_dependents(self, uid: str) -> None:
-        """Let an owner that waits for its dependents go when none that blocks it is left."""
+        """Remove the foreground finalizer of an owner once no dependent blocks it."""
         if not self._goes_last(uid):
             return
         self._orphaned(uid)
@@ -153,7 +156,7 @@ class Collector:
         self._finish_crd(name)
 
     def _check_holders(self, resource: ServedResource, namespace: str) -> None:
-        """The last object may have been what a namespace or a CRD waited for."""
+        """Finish the deletion of a namespace or CRD that may have waited for this object."""
         if namespace and self._is_going(NAMESPACES, namespace):
             self._later(lambda: self._finish_namespace(namespace))
         if resource.crd and self._is_going(CRDS, resource.crd):

@@ -1,4 +1,4 @@
-"""What single built-in kinds do beyond the common rules: defaults, names, metadata.
+"""Rules of single built-in kinds beyond the common ones: defaults, names, metadata.
 
 Source: kubernetes `pkg/registry/*/strategy.go`, apimachinery `pkg/api/validation/objectmeta.go`.
 """
@@ -34,7 +34,7 @@ POD_DEFAULTS: Obj = {
 
 
 def name_error(resource: ServedResource, name: str) -> str:
-    """Why `name` is not a name of this kind, "" when it is."""
+    """Return why `name` is invalid for this kind, "" if it is valid."""
     if resource.kind in _PATH_NAMED:
         bad = name in (".", "..") or "/" in name or "%" in name
         return f'Invalid value: "{name}": may not contain "/" or "%"' if bad else ""
@@ -50,7 +50,10 @@ def name_error(resource: ServedResource, name: str) -> str:
 
 
 def check_metadata(metadata: Obj, old: Obj | None) -> Iterator[Cause]:
-    """Labels, annotations and finalizers; what did not change was checked when it was written."""
+    """Check labels, annotations, finalizers and owners.
+
+    Unchanged labels and annotations were checked before.
+    """
     labels = metadata.get("labels")
     if labels and (old is None or old.get("labels") is not labels):
         for key, value in labels.items():
@@ -101,7 +104,7 @@ def is_qualified(name: str) -> bool:
 
 
 def without_nulls(value: Any) -> Any:
-    """Typed kinds do not know null: an explicit null is an absent field."""
+    """Drop explicit nulls, which mean absent fields in typed kinds."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -114,11 +117,11 @@ OMITTED_WHEN_EMPTY = {
     "Secret": (("data",),),
     "Node": (("spec", "taints"), ("spec", "unschedulable")),
 }
-"""`omitempty` of k8s.io/api, where our programs or tests would see the difference."""
+"""Fields with `omitempty` in k8s.io/api that our programs or tests would notice."""
 
 
 def without_empty(resource: ServedResource, obj: Obj) -> Obj:
-    """`obj` without fields that a typed kind does not write when they are empty or false."""
+    """Return `obj` without fields that a typed kind omits when they are empty or false."""
     for path in OMITTED_WHEN_EMPTY.get(resource.kind, ()):
         parent = obj if len(path) == 1 else obj.get(path[0])
         name = path[-1]
@@ -130,7 +133,7 @@ def without_empty(resource: ServedResource, obj: Obj) -> Obj:
 
 
 def on_create(resource: ServedResource, obj: Obj) -> Obj:
-    """`obj` as its strategy prepares it: status dropped or set, defaults filled."""
+    """Return `obj` as its strategy prepares it: status dropped or set, defaults filled."""
     if resource.status and resource.kind != "Node":
         obj = {key: value for key, value in obj.items() if key != "status"}
     match resource.kind:

@@ -1,8 +1,8 @@
 """metadata.managedFields: who wrote which fields, and what an apply may take or must refuse.
 
-Where a real server notes every writer, this one notes those that give a `fieldManager`, and all
-writers of an object that has such notes: most writes of a demo have no reader for them. Of what
-nobody noted, the first apply says that `before-first-apply` wrote it, as a real server does.
+A real server records every writer. This one records writers that give a `fieldManager`, and all
+writers of an object that has such records, since a demo reads few of them. The first apply assigns
+unrecorded fields to `before-first-apply`, as a real server does.
 Source: apimachinery `pkg/util/managedfields/internal`, structured-merge-diff `merge/update.go`.
 """
 
@@ -23,7 +23,7 @@ APPLY, UPDATE = "Apply", "Update"
 BEFORE = "before-first-apply"
 ANCIENT = "ancient-changes"
 MOST_UPDATERS = 10
-"""Entries of updates that are kept apart."""
+"""Entries of updates that stay separate."""
 METADATA = ("f:metadata",)
 NOT_OWNED = frozenset(
     {
@@ -39,12 +39,16 @@ NOT_OWNED = frozenset(
         "uid",
     }
 )
-"""Metadata that nobody owns."""
+"""Metadata that no manager owns."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Manager:
-    """A writer: `operation` is Apply or Update, `subresource` "" for the object itself."""
+    """A writer.
+
+    operation: Apply or Update.
+    subresource: "" for the object itself.
+    """
 
     operation: str
     name: str
@@ -54,7 +58,7 @@ class Manager:
 
 @dataclass(frozen=True, slots=True)
 class FieldOwnership:
-    """What a writer owns, and when that last changed."""
+    """The fields that a writer owns, and when they last changed."""
 
     paths: frozenset[fields.Path]
     time: str
@@ -64,7 +68,7 @@ Entries = Mapping[Manager, FieldOwnership]
 
 
 def decode(managed: Any) -> dict[Manager, FieldOwnership]:
-    """The entries of a `managedFields`. Raises ValueError for what is none."""
+    """Decode `managedFields`. Raises ValueError if they are invalid."""
     by_manager: dict[Manager, FieldOwnership] = {}
     try:
         for entry in managed or ():
@@ -84,7 +88,7 @@ def decode(managed: Any) -> dict[Manager, FieldOwnership]:
 
 
 def encode(entries: Entries) -> list[Obj]:
-    """The `managedFields` of entries, in the order of a real server."""
+    """Encode entries as `managedFields`, in the order of a real server."""
     order = sorted(
         entries.items(),
         key=lambda item: (item[0].operation, item[1].time, item[0].name, item[0].version, item[0]),
@@ -106,7 +110,7 @@ def _written(manager: Manager, entry: FieldOwnership) -> Obj:
 
 @lru_cache(maxsize=256)
 def shape(resource: ServedResource) -> Shape:
-    """The shape of whole objects of a resource."""
+    """Return the shape of whole objects of a resource."""
     if resource.schema is None:
         return shape_of(resource)
     custom = of_schema(resource.schema.source)
@@ -117,7 +121,7 @@ def shape(resource: ServedResource) -> Shape:
 
 
 def owned_part(obj: Obj) -> Obj:
-    """An object without what nobody owns."""
+    """Return an object without the parts that no manager owns."""
     metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if k not in NOT_OWNED}
     rest = {k: v for k, v in obj.items() if k not in ("apiVersion", "kind", "metadata")}
     return {**rest, "metadata": metadata} if metadata else rest
@@ -133,7 +137,7 @@ def _nobodys(paths: Paths) -> Paths:
 def updated(
     resource: ServedResource, old: Obj | None, new: Obj, entries: Entries, who: Manager, now: str
 ) -> dict[Manager, FieldOwnership]:
-    """The entries after `who` made `new` of `old` (None: created it) other than by an apply."""
+    """Return the entries after `who` changed `old` (None: created) to `new`, except by an apply."""
     changes = fields.compare(owned_part(old or {}), owned_part(new), shape(resource))
     changed = _nobodys(changes.added | changes.modified)
     remaining = _taken(entries, who, changed | changes.removed)
@@ -146,7 +150,7 @@ def updated(
 
 
 def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, FieldOwnership]:
-    """The entries of all but `who`, without `paths`."""
+    """Return the entries of all managers but `who`, without `paths`."""
     remaining = {}
     for manager, entry in entries.items():
         if manager != who:
@@ -157,7 +161,7 @@ def _taken(entries: Entries, who: Manager, paths: Paths) -> dict[Manager, FieldO
 
 
 def _few(entries: dict[Manager, FieldOwnership], now: str) -> dict[Manager, FieldOwnership]:
-    """At most MOST_UPDATERS updates apart; the oldest become one."""
+    """Merge the oldest updates into one entry, so that at most MOST_UPDATERS remain."""
     updates = [manager for manager in entries if manager.operation == UPDATE]
     if len(updates) <= MOST_UPDATERS:
         return entries
@@ -181,10 +185,11 @@ def applied(
     free: Paths | None,
     now: str,
 ) -> tuple[Obj, dict[Manager, FieldOwnership]]:
-    """What an apply of `config` makes of `live` ({} for none), and who owns what then.
+    """Apply `config` to `live` ({} for none). Return the object and the ownership.
 
-    `free` are fields of others that it may take, None for all of them.
-    Raises ApiError 409 for fields of others, 500 for what the kind cannot hold.
+    free: fields of others that it may take; None for all.
+
+    Raises ApiError 409 for fields of others, 500 for undeclared values.
     """
     form = shape(resource)
     mine = _owned_by(resource, config, form)
@@ -252,5 +257,5 @@ def _named(manager: Manager) -> str:
 def before_first_apply(
     resource: ServedResource, live: Obj, now: str
 ) -> dict[Manager, FieldOwnership]:
-    """The entries of an object whose writers nobody noted."""
+    """Return the entries of an object without recorded writers."""
     return updated(resource, None, live, {}, Manager(UPDATE, BEFORE, resource.gv, ""), now)

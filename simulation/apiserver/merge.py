@@ -1,4 +1,4 @@
-"""Server-side apply on values: a configuration laid over an object, and fields taken out of one.
+"""Server-side apply on values: merges a configuration into an object, and removes fields.
 
 Source: kubernetes-sigs/structured-merge-diff `typed/merge.go`, `typed/remove.go` and
 `merge/update.go`.
@@ -12,7 +12,7 @@ from simulation.apiserver.shape import ANY, Shape
 
 
 def merge(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
-    """`config` laid over `live`: maps and lists that are owned by their parts are joined."""
+    """Merge `config` into `live`: maps and lists that are owned by their parts are joined."""
     if shape.whole:
         return config
     if isinstance(live, dict) and isinstance(config, dict):
@@ -27,7 +27,7 @@ def merge(live: Any, config: Any, shape: Shape, path: Path = ()) -> Any:
 
 
 def _merge_lists(live: list[Any], config: list[Any], shape: Shape, path: Path) -> list[Any]:
-    """Items of both in the order of the configuration; those of `live` alone keep their places."""
+    """Merge lists in the order of the configuration; items of `live` alone keep their places."""
     ours, theirs = items_of(live, shape, path), items_of(config, shape, path)
     live_names, right = list(ours), list(theirs)
     shared = [name for name in right if name in ours]
@@ -43,7 +43,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape, path: Path) -
             and shared
             and live_names[0] != shared[0]
         ):
-            live_names.pop(0)  # its turn comes where the configuration has it
+            live_names.pop(0)  # added where the configuration has it
             continue
         if right:
             name = right.pop(0)
@@ -59,7 +59,7 @@ def _merge_lists(live: list[Any], config: list[Any], shape: Shape, path: Path) -
 
 
 def without(value: Any, gone: Paths, shape: Shape) -> Any:
-    """`value` without the fields and items of `gone`; null stands for what is empty for it."""
+    """Return `value` without the fields and items in `gone`; null for a value that gets empty."""
     touched = {path[:n] for path in gone for n in range(len(path) + 1)}
     return _without(value, gone, touched, shape, ())
 
@@ -87,7 +87,7 @@ def _without(value: Any, gone: Paths, touched: Paths, shape: Shape, path: Path) 
 
 
 def with_parents(paths: Iterable[Path], shape: Shape) -> Paths:
-    """`paths` and the declared fields that hold them: who owns a part holds on to its parents."""
+    """Return `paths` with the declared fields above them: the owner of a part keeps its parents."""
     closure: Paths = set()
     for path in paths:
         closure.add(path)

@@ -1,8 +1,8 @@
-"""The life of an object: created, updated, deleted, with the rules that hold for every kind.
+"""The life of an object: create, update, delete, by the rules of every kind.
 
 The order of a write is that of a real server: prepare, compare and set, keep what the other
-endpoint owns (status or the rest), prune, default, validate, admission hooks, notice that nothing
-changed, commit. There is no `await` in it, so one write is never mixed with another.
+endpoint owns (status or the rest), prune, default, validate, admission hooks, detect that nothing
+changed, commit. There is no `await` in it, so writes never interleave.
 Source: apiserver `pkg/registry/rest/{create,update,delete}.go`, `pkg/registry/generic/registry`.
 """
 
@@ -42,15 +42,18 @@ OWN_METADATA = (
 """Metadata that only the server writes."""
 PERMANENT_NAMESPACES = ("default", "kube-system", "kube-node-lease", "kube-public")
 FOREGROUND = "foregroundDeletion"
-"""The finalizer of an owner that goes after its dependents; the garbage collector takes it off."""
+"""The finalizer of an owner that is deleted after its dependents; the collector removes it."""
 NAMESPACES = "namespaces"
 CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 @dataclass(slots=True)
 class WriteOptions:
-    """`validation` is "Ignore", "Warn" or "Strict": what to do about unknown fields; `patch` that
-    the object was made by a patch, whose refusals are of another kind."""
+    """Options of a write.
+
+    validation: how unknown fields are handled: "Ignore", "Warn" or "Strict".
+    patch: the object was made by a patch, whose refusals differ.
+    """
 
     dry_run: bool = False
     validation: str = "Warn"
@@ -59,7 +62,7 @@ class WriteOptions:
     warnings: list[str] = field(default_factory=list)
 
     def unknown(self, resource: ServedResource, paths: list[str]) -> None:
-        """Tell of fields that the kind does not have. Raises ApiError 400 or 422 if "Strict"."""
+        """Report unknown fields. Raises ApiError 400 or 422 if "Strict"."""
         messages = [f'unknown field "{path}"' for path in sorted(paths)]
         if messages and self.validation == "Strict":
             why = f"strict decoding error: {', '.join(messages)}"
@@ -70,7 +73,11 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`grace` in seconds, None for the object's own; `uid`, `rv` are preconditions, "" for none."""
+    """Options of a deletion.
+
+    grace: seconds; None for that of the object.
+    uid, rv: preconditions; "" for none.
+    """
 
     grace: int | None = None
     uid: str = ""
@@ -81,12 +88,15 @@ class DeleteOptions:
 
 
 def timestamp(moment: datetime) -> str:
-    """RFC 3339 in whole seconds, as metav1.Time; `moment` is in UTC."""
+    """Return RFC 3339 in whole seconds, as metav1.Time.
+
+    moment: in UTC.
+    """
     return moment.isoformat(timespec="seconds")[:19] + "Z"
 
 
 def new_uid() -> str:
-    """A random UUID (RFC 9562, version 4)."""
+    """Return a random UUID (RFC 9562, version 4)."""
     digits = os.urandom(16).hex()
     variant = "89ab"[int(digits[16], 16) % 4]
     tail = f"{variant}{digits[17:20]}-{digits[20:]}"
@@ -96,10 +106,10 @@ def new_uid() -> str:
 class Objects:
     """Every object of one server.
 
-    `removed` is called after an object is gone, or was marked for deletion while it has content or
-    is to go after its dependents;
-    `owned` after one with owners was created: the garbage collector's two signals. `install` takes
-    a CRD that is about to be written and returns it with its status.
+    removed: called after an object is gone, or was marked for deletion while it has content or is
+        deleted after its dependents. Serves the garbage collector.
+    owned: called after an object with owners was created. Serves the garbage collector.
+    install: takes a CRD before it is written and returns it with its status.
     """
 
     def __init__(
@@ -119,13 +129,13 @@ class Objects:
         self._install = install
 
     def stamp(self) -> str:
-        """Now, as metav1.Time."""
+        """Return the current time as metav1.Time."""
         return timestamp(self.now())
 
     # ---- reads
 
     def get(self, resource: ServedResource, namespace: str, name: str) -> Record:
-        """Raises ApiError 404."""
+        """Return an object. Raises ApiError 404."""
         record = self.store.collection(resource.qualified).get((namespace, name))
         if record is None:
             raise no_such_object(resource, name)
@@ -136,7 +146,10 @@ class Objects:
     def create(
         self, resource: ServedResource, namespace: str, given: Obj, options: WriteOptions
     ) -> Record:
-        """`given` becomes ours. Raises ApiError 400, 403, 404 (namespace), 409, 422."""
+        """Create an object. Raises ApiError 400, 403, 404 (namespace), 409, 422.
+
+        given: must not be changed afterwards.
+        """
         obj = self._prepare(resource, namespace, given)
         metadata = obj["metadata"]
         if not metadata.get("name") and metadata.get("generateName"):
@@ -222,7 +235,7 @@ class Objects:
         return self.store.commit(resource.qualified, "MODIFIED", new)
 
     def put(self, resource: ServedResource, namespace: str, obj: Obj) -> Record:
-        """Store a version that the server itself made of an object, without any check."""
+        """Store a version that the server itself made, without checks."""
         if _may_go(obj):
             return self._remove(resource, self.get(resource, namespace, obj["metadata"]["name"]))
         return self.store.commit(resource.qualified, "MODIFIED", obj)
@@ -259,7 +272,10 @@ class Objects:
     def _merge_endpoints(
         self, resource: ServedResource, old: Obj, new: Obj, subresource: str
     ) -> Obj:
-        """The main endpoint owns all but status; /status owns it (of built-ins: and metadata)."""
+        """Merge by endpoint: the main one owns all but status.
+
+        /status owns status, and the metadata of built-in kinds.
+        """
         if subresource == "status":
             owner = old["metadata"] if resource.crd else new["metadata"]
             merged = {**old, "metadata": dict(owner)}
@@ -327,7 +343,7 @@ class Objects:
     def _settle(
         self, resource: ServedResource, obj: Obj, old: Obj | None, options: WriteOptions
     ) -> Obj:
-        """Prune, default and check. Raises ApiError 400 (strict) or 422."""
+        """Prune, fill defaults and check. Raises ApiError 400 (strict) or 422."""
         metadata = obj["metadata"]
         name = metadata.get("name", "")
         causes: list[Cause] = []
@@ -371,9 +387,9 @@ class Objects:
     def delete(
         self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions
     ) -> tuple[Record, bool]:
-        """Delete, or mark for deletion while finalizers or a grace period hold it.
+        """Delete, or mark for deletion while finalizers, content or a grace period block it.
 
-        Returns the last version and whether it is gone. Raises ApiError 403, 404, 409.
+        Return the last version and whether it is gone. Raises ApiError 403, 404, 409.
         """
         record = self.get(resource, namespace, name)
         metadata = record.obj["metadata"]
@@ -407,7 +423,7 @@ class Objects:
         if metadata.get("deletionTimestamp"):
             remaining = metadata.get("deletionGracePeriodSeconds", 0)
             if options.grace is None or grace >= remaining:
-                return record, False  # it is on its way; a second delete may only hurry it
+                return record, False  # deletion is in progress; a second delete may only shorten it
         if options.dry_run:
             return record, False
         return self._mark(resource, obj, grace), False
@@ -427,7 +443,7 @@ class Objects:
         return record
 
     def _grace(self, resource: ServedResource, obj: Obj, requested: int | None) -> int:
-        """Only a pod that a kubelet may be running is given time.
+        """Return the grace period in seconds; only a pod that a kubelet may run has one.
 
         Source: kubernetes `pkg/registry/core/pod/strategy.go`, CheckGracefulDelete.
         """
@@ -440,7 +456,10 @@ class Objects:
         return grace if grace >= 0 else 1
 
     def _holds_content(self, resource: ServedResource, obj: Obj) -> bool:
-        """Namespaces and CRDs go when what is in them is gone; the garbage collector sees to it."""
+        """Return whether a namespace or CRD has content, which must be removed first.
+
+        The garbage collector removes it.
+        """
         if resource.qualified == NAMESPACES:
             return bool((obj.get("spec") or {}).get("finalizers"))
         if resource.qualified == CRDS:
@@ -456,13 +475,13 @@ class Objects:
                 self.put(resource, key[0], without_owners(record.obj, {uid}))
 
     def _remove(self, resource: ServedResource, stored: Record) -> Record:
-        """The last event shows what was stored, not the write that let it go."""
+        """Remove an object. The last event shows what was stored, not the write that removed it."""
         record = self.store.commit(resource.qualified, "DELETED", stored.obj)
         self.removed(resource, record)
         return record
 
     def finish(self, resource: ServedResource, record: Record) -> None:
-        """Remove an object whose content is gone, unless finalizers of others still hold it."""
+        """Remove an object whose content is gone, unless other finalizers block it."""
         obj = record.obj
         if resource.qualified == NAMESPACES:
             obj = {**obj, "spec": {k: v for k, v in obj["spec"].items() if k != "finalizers"}}
@@ -471,7 +490,7 @@ class Objects:
     def delete_collection(
         self, resource: ServedResource, selection: Selection, options: DeleteOptions
     ) -> list[Record]:
-        """Delete all that match; returns their last versions."""
+        """Delete all selected objects. Return their last versions."""
         records = self.store.collection(resource.qualified).sorted(selection)
         return [self.delete(resource, *record.key, options)[0] for record in records]
 
@@ -484,7 +503,7 @@ def _add_foreground(obj: Obj) -> Obj:
 
 
 def without_owners(obj: Obj, uids: set[str]) -> Obj:
-    """`obj` without the ownerReferences to `uids`."""
+    """Return `obj` without the ownerReferences to `uids`."""
     metadata = dict(obj["metadata"])
     remaining = [
         owner for owner in metadata.get("ownerReferences") or () if owner["uid"] not in uids
@@ -507,7 +526,7 @@ def _spec_changed(resource: ServedResource, new: Obj, old: Obj) -> bool:
 
 
 def _may_go(obj: Obj) -> bool:
-    """Whether an object marked for deletion is held by nothing any more."""
+    """Return whether an object is marked for deletion and nothing blocks it any more."""
     metadata = obj["metadata"]
     blockers = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
     if obj["kind"] == "Namespace":

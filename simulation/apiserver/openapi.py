@@ -1,7 +1,7 @@
 """OpenAPI, as much as kubectl reads: schemas by kind, and that field validation is supported.
 
-Version 3 is one document for each group and version, version 2 one of all. Descriptions of the
-built-in kinds are left out: their fields come from builtin.txt.
+Version 3 has one document for each group and version, version 2 one for all. Descriptions of the
+built-in kinds are left out, since builtin.txt has fields only.
 """
 
 import zlib
@@ -16,7 +16,7 @@ from simulation.apiserver.store import encode
 PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 METADATA: Obj = {"allOf": [{"$ref": builtin.REFERENCE + builtin.METADATA}]}
 Schema = Callable[[str], Obj]
-"""How an answer names the schema of its content."""
+"""Returns the reference from a response to the schema of its content."""
 OF_V2 = "#/definitions/"
 
 
@@ -25,7 +25,7 @@ def _path(group: str, version: str) -> str:
 
 
 def index(registry: Registry) -> Obj:
-    """The answer of /openapi/v3."""
+    """Return the response of /openapi/v3."""
     return {
         "paths": {
             _path(*gv): {"serverRelativeURL": f"/openapi/v3/{_path(*gv)}?hash={_hash(resources)}"}
@@ -35,7 +35,7 @@ def index(registry: Registry) -> Obj:
 
 
 def _hash(resources: list[ServedResource]) -> str:
-    """Clients cache a document by it, also from one run of the server to the next."""
+    """Return a hash of the schemas, by which clients cache a document even across restarts."""
     sources = [
         (resource.plural, resource.schema and resource.schema.source) for resource in resources
     ]
@@ -43,7 +43,10 @@ def _hash(resources: list[ServedResource]) -> str:
 
 
 def document(registry: Registry, parts: list[str]) -> Obj:
-    """The answer of /openapi/v3/apis/GROUP/VERSION (`parts` after v3). Raises ApiError 404."""
+    """Return the response of /openapi/v3/apis/GROUP/VERSION. Raises ApiError 404.
+
+    parts: the path after v3.
+    """
     for gv, resources in registry.versions().items():
         if _path(*gv).split("/") == parts:
             return {
@@ -56,7 +59,7 @@ def document(registry: Registry, parts: list[str]) -> Obj:
 
 
 def swagger(registry: Registry) -> Obj:
-    """The answer of /openapi/v2."""
+    """Return the response of /openapi/v2."""
     resources = list(registry)
     return {
         "swagger": "2.0",
@@ -80,7 +83,7 @@ def _paths(resources: list[ServedResource], parameters: list[Obj], content: Sche
                 "x-kubernetes-group-version-kind": gvk,
                 "responses": {"200": {"description": "OK"}},
             }
-        # `kubectl explain` finds the schema through the answer of a GET.
+        # `kubectl explain` finds the schema through the response of a GET.
         paths[f"{base}/{{name}}"]["get"] = {
             "x-kubernetes-action": "get",
             "x-kubernetes-group-version-kind": gvk,
@@ -121,7 +124,7 @@ def _schemas(resources: list[ServedResource]) -> Obj:
 
 
 def _custom(source: Obj) -> Obj:
-    """The schema of a CRD with what every object has."""
+    """Return the schema of a CRD with the fields of every object."""
     text = {"type": "string"}
     head = {"apiVersion": text, "kind": text, "metadata": METADATA}
     return {**source, "properties": {**(source.get("properties") or {}), **head}}
@@ -134,7 +137,7 @@ def _name(resource: ServedResource) -> str:
 
 
 def _of_v2(part: Any) -> Any:
-    """Version 2 keeps its definitions elsewhere, and refers to one without `allOf`."""
+    """Convert to version 2, which keeps definitions elsewhere and refers to one without `allOf`."""
     if isinstance(part, list):
         return [_of_v2(item) for item in part]
     if not isinstance(part, dict):

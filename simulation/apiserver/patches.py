@@ -1,9 +1,8 @@
 """The patch types: JSON merge (RFC 7386), JSON (RFC 6902) and strategic merge.
 
-Every function returns a new object that shares what did not change with the old one, and changes
-nothing in place: the old one is in the store. Strategic merge knows its list keys by field name,
-which is exact for the built-in kinds that are served. Source of the keys: `patchMergeKey` tags in
-k8s.io/api.
+Every function returns a new object, which shares unchanged parts with the old one, and changes
+nothing in place: the old one is in the store. Strategic merge finds list keys by field name, which
+is exact for the served built-in kinds. Source of the keys: `patchMergeKey` tags in k8s.io/api.
 """
 
 from collections.abc import Mapping
@@ -34,7 +33,7 @@ MERGE_SETS = frozenset({"finalizers", "podCIDRs"})
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """RFC 7386: null removes a field, lists are replaced."""
+    """Merge by RFC 7386: null removes a field, lists are replaced."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -167,9 +166,10 @@ def _remove(target: Any, path: list[str]) -> Any:
 
 
 def strategic(target: Any, patch: Any, kind: str = "", key: str = "") -> Any:
-    """Kubernetes' own merge: lists of objects merge by key, `$` directives steer it.
+    """Merge as Kubernetes does: lists of objects by key, controlled by `$` directives.
 
-    `kind` is the kind of the whole object, `key` the name of the field being merged.
+    kind: the kind of the whole object.
+    key: the name of the field that is merged.
     """
     if isinstance(patch, dict):
         return _strategic_object(target, patch, kind)

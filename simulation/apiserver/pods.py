@@ -1,4 +1,4 @@
-"""What is wrong with a pod, or with the pods that a workload would make.
+"""Validation of pods, and of the pod templates of workloads.
 
 Source: kubernetes `pkg/apis/core/validation/validation.go`.
 """
@@ -32,11 +32,15 @@ MAY_CHANGE = frozenset(
         "tolerations",
     }
 )
-"""Fields of a spec in which an update may differ at all; see `update`."""
+"""Fields of a spec that an update may change, within the limits of `update`."""
 
 
 def spec(value: Obj, path: str = "spec", restarts: Sequence[str] = RESTARTS) -> Iterator[Cause]:
-    """A pod's spec, at `path`; `restarts` are the policies that may be asked for."""
+    """Check the spec of a pod.
+
+    path: where the spec is.
+    restarts: the allowed restart policies.
+    """
     if not value.get("containers"):
         yield missing(f"{path}.containers")
     volumes = value.get("volumes") or ()
@@ -89,7 +93,7 @@ def _toleration(value: Obj, path: str) -> Iterator[Cause]:
 
 
 def update(new: Obj, old: Obj) -> Iterator[Cause]:
-    """What a change of a pod's spec may not change."""
+    """Check that an update changes only mutable fields of a pod's spec."""
 
     def frozen(value: Obj) -> Obj:
         rest = {key: item for key, item in value.items() if key not in MAY_CHANGE}

@@ -1,4 +1,4 @@
-"""Reading: one object, or a list as it is now, was at a version, or was when its pages began."""
+"""Reads one object, or a list: current, at a version, or of the snapshot of its first page."""
 
 import base64
 
@@ -18,19 +18,19 @@ _Token = msgspec.json.Decoder(tuple[int, str, str])
 
 
 def rendering(resource: ServedResource, form: Form) -> Rendering | None:
-    """What makes the form of objects of a resource; None to send them as they are stored."""
+    """Return the renderer of a form; None to send objects as stored."""
     if form is Form.PLAIN:
         return None
     return Partial() if form is Form.PARTIAL else Tabular(resource, form)
 
 
 def form_of(call: Call) -> Form:
-    """The form that a call asks for. Raises ApiError 406."""
+    """Return the form that a call requests. Raises ApiError 406."""
     return choose_form(call.accept, call.query.get("includeObject", ""))
 
 
 class Reads:
-    """Answers get and list."""
+    """Executes get and list."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
@@ -68,7 +68,10 @@ class Reads:
         return ServerResponse(_whole(resource, records, metadata))
 
     def _moment(self, call: Call, collection: Collection) -> tuple[int, tuple[str, str] | None]:
-        """The resourceVersion to list at, and the key that the page before ended with."""
+        """Return the resourceVersion to list at, and the last key of the previous page.
+
+        The key is None for the first page.
+        """
         current = self._objects.store.rv
         if token := call.query.get("continue"):
             try:
@@ -96,13 +99,13 @@ class Reads:
 
 
 def _whole(resource: ServedResource, records: list[Record], metadata: Obj) -> bytes:
-    """A list, joined from the JSON that is kept of each object."""
+    """Join a list from the stored JSON of its objects."""
     head = b'{"kind":"%s","apiVersion":"%s","metadata":%s,"items":[' % (
         resource.list_kind.encode(),
         resource.gv.encode(),
         encode(metadata),
     )
-    typed = not resource.crd  # items of built-in kinds do not repeat what they are
+    typed = not resource.crd  # items of built-in kinds omit apiVersion and kind
     items = [record.item if typed else record.raw for record in records]
     return head + b",".join(items) + b"]}"
 

@@ -1,7 +1,7 @@
-"""Which resources exist, and how each of them behaves.
+"""The served resources and their behavior.
 
 The built-in kinds are those that KubeNode, its demo and kubectl use. RBAC and admission objects are
-stored and have no effect: what needs one of them is tested on a real server. CRDs add entries.
+stored without effect: what needs them is tested on a real server. CRDs add entries.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,18 @@ from simulation.apiserver.errors import no_such_path
 from simulation.apiserver.schema import Schema
 
 Path = tuple[str, ...]
-"""The way to a field: ("spec", "nodeName")."""
+"""The path of a field: ("spec", "nodeName")."""
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column of a CRD; `type` "date" prints an age, `priority` above 0 is for -o wide."""
+    """A printer column of a CRD.
+
+    type: "date" prints an age.
+    priority: above 0 only for -o wide.
+    """
 
     name: str
     json_path: str
@@ -29,7 +33,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a kind keeps its replicas; `selector` is () for none."""
+    """Paths of a kind's replicas.
+
+    selector: () for none.
+    """
 
     spec: Path
     status: Path
@@ -41,14 +48,14 @@ SCALED = ScalePaths(("spec", "replicas"), ("status", "replicas"), ("spec", "sele
 
 @dataclass(eq=False)
 class ServedResource:
-    """A kind as it is served under one group and version.
+    """A kind as served under one group and version.
 
-    generation     spec changes are counted in metadata.generation
-    blind_put      PUT without resourceVersion overwrites (AllowUnconditionalUpdate of its strategy)
-    put_creates    PUT to a missing name creates (AllowCreateOnUpdate)
-    fields         fields that field selectors may name, beside metadata.name and .namespace
-    crd            name of the CRD that defines it, "" for built-in kinds
-    scale          where its replicas are, None for no scale subresource
+    generation: spec changes count in metadata.generation.
+    blind_put: PUT without resourceVersion overwrites (AllowUnconditionalUpdate of its strategy).
+    put_creates: PUT to a missing name creates (AllowCreateOnUpdate).
+    fields: fields that field selectors may name, besides metadata.name and metadata.namespace.
+    crd: name of the CRD that defines it, "" for built-in kinds.
+    scale: paths of its replicas, None for no scale subresource.
     """
 
     group: str
@@ -251,7 +258,7 @@ def _without_effect() -> Iterator[ServedResource]:
 
 
 class Registry:
-    """The resources being served, by (group, version, plural) and by qualified name."""
+    """The served resources, by (group, version, plural) and by qualified name."""
 
     def __init__(self) -> None:
         self._by_path: dict[tuple[str, str, str], ServedResource] = {}
@@ -276,7 +283,7 @@ class Registry:
         return self._by_path.get((group, version, plural))
 
     def named(self, qualified: str) -> ServedResource:
-        """The resource called "plural.group" ("pods" in the core group). Raises ApiError 404."""
+        """Return the resource "plural.group" ("pods" in the core group). Raises ApiError 404."""
         try:
             return self._by_name[qualified]
         except KeyError:
@@ -286,7 +293,7 @@ class Registry:
         return self._by_name.get(qualified)
 
     def versions(self) -> dict[tuple[str, str], list[ServedResource]]:
-        """(group, version) -> its resources, in the order in which they were added."""
+        """Return (group, version) to its resources, in the order in which they were added."""
         by_version: dict[tuple[str, str], list[ServedResource]] = {}
         for resource in self:
             by_version.setdefault((resource.group, resource.version), []).append(resource)

@@ -1,4 +1,4 @@
-"""The scale subresource: how many there shall be, as `kubectl scale` and autoscalers ask.
+"""The scale subresource, which `kubectl scale` and autoscalers use.
 
 Source: apiextensions-apiserver `pkg/registry/customresource/etcd.go` (ScaleREST), autoscaling/v1.
 """
@@ -15,13 +15,13 @@ METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """`resource` has a scale subresource at `paths`."""
+    """The scale subresource of a resource with replicas at `paths`."""
 
     resource: ServedResource
     paths: ScalePaths
 
     def scale(self, obj: Obj) -> Obj:
-        """The Scale of an object. Absent counts are 0; a spec of 0 replicas is left out."""
+        """Return the Scale of an object. Absent counts are 0; a spec of 0 replicas is left out."""
         spec = _at(obj, self.paths.spec)
         status: Obj = {"replicas": _at(obj, self.paths.status) or 0}
         if self.paths.selector and (selector := _at(obj, self.paths.selector)):
@@ -36,7 +36,7 @@ class Scaling:
         }
 
     def scaled(self, obj: Obj, scale: Any) -> Obj:
-        """The object as `scale` wants it, at the version that `scale` names. Raises ApiError."""
+        """Return the object with the replicas, UID and version of `scale`. Raises ApiError."""
         name = obj["metadata"]["name"]
         if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
             raise bad_request("the body is no Scale of autoscaling/v1")
@@ -58,7 +58,7 @@ class Scaling:
 
 
 def selector_text(selector: Obj) -> str:
-    """A metav1.LabelSelector in the words of a `labelSelector` parameter."""
+    """Render a metav1.LabelSelector as a `labelSelector` parameter."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for term in selector.get("matchExpressions") or ():
         key, values = term["key"], f"({','.join(sorted(term.get('values') or ()))})"

@@ -1,8 +1,8 @@
 """Structural schemas of CRDs: prune unknown fields, fill defaults, validate.
 
-A schema is compiled once, when its CRD is installed. Pruning and defaulting return the very same
-object when there is nothing to do, so that versions of an object share what did not change.
-CEL rules (`x-kubernetes-validations`) are not evaluated: the demo repeats ours as admission hooks.
+A schema is compiled once, when its CRD is installed. Pruning and defaulting return the same object
+when there is nothing to do, so that versions of an object share unchanged parts. CEL rules
+(`x-kubernetes-validations`) are not evaluated: the demo installs ours as admission hooks.
 Source: apiextensions-apiserver `pkg/apiserver/schema`, `pkg/apiserver/validation`.
 """
 
@@ -96,7 +96,7 @@ class Schema:
     # ---- pruning
 
     def prune(self, value: Any, path: str = "", dropped: list[str] | None = None) -> Any:
-        """`value` without fields that the schema does not name; their paths go to `dropped`."""
+        """Return `value` without undeclared fields; add their paths to `dropped`."""
         if isinstance(value, dict):
             return self._prune_object(value, path, dropped)
         if isinstance(value, list) and self.items is not None:
@@ -125,7 +125,7 @@ class Schema:
     # ---- defaulting
 
     def fill(self, value: Any) -> Any:
-        """`value` with defaults where fields are absent (or null and not nullable)."""
+        """Return `value` with defaults where fields are absent (or null and not nullable)."""
         if isinstance(value, dict):
             return self._fill_object(value)
         if isinstance(value, list) and self.items is not None:
@@ -153,7 +153,7 @@ class Schema:
     # ---- validation
 
     def validate(self, value: Any, path: str = "") -> Iterator[Cause]:
-        """What is wrong with `value`; nothing when it fits."""
+        """Yield the errors in `value`."""
         if value is None:
             if not self.nullable:
                 wanted = self.source.get("type", "value")

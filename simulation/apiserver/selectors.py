@@ -1,8 +1,8 @@
 """Label and field selectors, compiled to predicates over objects.
 
-Field selectors know an allow-list for each resource, as a real server does: a selector that works
-here and is refused in production would be a trap. Grammar: apimachinery `pkg/labels/selector.go`
-and `pkg/fields/selector.go`.
+Each resource has an allow-list of fields, as on a real server: a selector that works here must not
+be refused in production. Grammar: apimachinery `pkg/labels/selector.go` and
+`pkg/fields/selector.go`.
 """
 
 import re
@@ -29,13 +29,13 @@ _TERM = re.compile(
 )
 _VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _BOOLEAN = frozenset({"spec.unschedulable", "spec.hostNetwork"})
-"""Fields that are false, not empty, when they are absent."""
+"""Fields whose absence means false instead of an empty text."""
 
 
 def parse_labels(text: str) -> Test | None:
-    """A test over labels for a `labelSelector` parameter, None when it selects everything.
+    """Return a test of labels for a `labelSelector` parameter; None if it selects everything.
 
-    Raises ApiError 400 when the text is not a selector.
+    Raises ApiError 400 for an invalid selector.
     """
     if not text.strip():
         return None
@@ -95,7 +95,7 @@ def _compare(key: str, sign: str, number: int) -> Test:
 
 
 def label_selector(selector: Obj | None) -> Test:
-    """A test for a metav1.LabelSelector: None selects nothing, {} everything.
+    """Return a test for a metav1.LabelSelector: None selects nothing, {} everything.
 
     Raises ApiError 400 for an unknown operator.
     """
@@ -121,7 +121,7 @@ def label_selector(selector: Obj | None) -> Test:
 
 
 def dig(obj: Any, path: Path) -> Any:
-    """The value at `path`, None when any part of it is missing."""
+    """Return the value at `path`, None if a part of it is missing."""
     for key in path:
         if not isinstance(obj, dict):
             return None
@@ -130,7 +130,7 @@ def dig(obj: Any, path: Path) -> Any:
 
 
 def field_text(value: Any, name: str) -> str:
-    """A field as a selector compares it."""
+    """Return a field's value as a selector compares it."""
     if value is None:
         return "false" if name in _BOOLEAN else ""
     if isinstance(value, bool):
@@ -150,9 +150,9 @@ class FieldTerm:
 
 
 def parse_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]:
-    r"""The terms of a `fieldSelector` parameter; `\,` `\=` and `\\` are escapes in values.
+    r"""Return the terms of a `fieldSelector`; `\,` `\=` and `\\` are escapes in values.
 
-    Raises ApiError 400 for a field that the resource does not offer.
+    Raises ApiError 400 for a field that the resource does not have.
     """
     terms: list[FieldTerm] = []
     for term in re.split(r"(?<!\\),", text):
@@ -183,10 +183,11 @@ def _field_path(resource: ServedResource, name: str) -> Path:
 
 
 class Selection:
-    """What a list, a watch or a deletecollection is about.
+    """What a list, a watch or a deletecollection selects.
 
-    `namespace` and `name` "" mean all. `pin` is a field that must have one value, when there is
-    one: the store uses it to wake only the watches that an event can concern.
+    namespace, name: "" for all.
+    pin: a field and the value that it must have, None for none. The store wakes only the watches
+        that an event can concern.
     """
 
     __slots__ = ("_fields", "_labels", "everything", "name", "namespace", "pin")
@@ -224,7 +225,7 @@ class Selection:
 def select(
     resource: ServedResource, namespace: str, name: str, query: Mapping[str, str]
 ) -> Selection:
-    """The selection of a request. Raises ApiError 400 for a selector that cannot be understood."""
+    """Return the selection of a request. Raises ApiError 400 for an invalid selector."""
     return Selection(
         namespace,
         name,

@@ -1,7 +1,7 @@
 """The embedded API server: HTTP in front of the objects.
 
-One process and one writer, the event loop, so there are no locks. It listens on loopback only,
-since it knows no RBAC: whoever reaches it, or holds one of its tokens, may do everything.
+There is one writer, the event loop, so there are no locks. It listens on loopback only, since it
+has no RBAC: everybody who reaches it, or has one of its tokens, may do everything.
 """
 
 import asyncio
@@ -41,15 +41,15 @@ from simulation.apiserver.store import HISTORY, Store, encode
 from simulation.apiserver.watch import Watch
 
 MAX_BODY = 3 * 2**20
-"""Bytes of one request, as a real server's limit."""
+"""Bytes of a request body: the limit of a real server."""
 BOOKMARK_SECONDS = 30.0
 HEALTH = ("healthz", "livez", "readyz")
 PUBLIC = (*HEALTH, "version")
-"""What is told to anybody."""
+"""Paths that need no token."""
 
 
 class ListenError(Exception):
-    """The server cannot listen where it was told to; the text says what to do."""
+    """The server cannot listen on its address; the message says what to do."""
 
 
 def utc_now() -> datetime:
@@ -59,17 +59,17 @@ def utc_now() -> datetime:
 class EmbeddedApiServer:
     """An API server in this process: `async with EmbeddedApiServer() as server: ... server.url`.
 
-    port       0 takes a free one
-    crds       CustomResourceDefinition objects to install
-    admission  hooks by qualified resource name ("noderemediers.kubenode.io"), see admission.Hook
-    mutators   alike, see admission.Mutator
-    now        its clock; the first resourceVersion is its milliseconds
-    history    past events kept for each resource; older watches and list pages get 410
-    tls        what it proves itself by; None for plain HTTP
-    tokens     bearer tokens, one of which every request must carry; () asks for none
-    database   a file that keeps the objects from one run to the next; None for memory alone
+    `run()` serves as a part of a process until it is cancelled.
 
-    `run()` makes it a part of a process: it serves until it is cancelled.
+    port: 0 for a free port.
+    crds: CustomResourceDefinitions to install.
+    admission: hooks by qualified resource name ("noderemediers.kubenode.io"), see admission.Hook.
+    mutators: likewise, see admission.Mutator.
+    now: its clock; the first resourceVersion is its milliseconds.
+    history: events kept for each resource; older watches and list pages get 410.
+    tls: its certificate; None for plain HTTP.
+    tokens: bearer tokens, one of which each request must carry; () for none.
+    database: a file that keeps the objects between runs; None for memory alone.
     """
 
     name = "apiserver"
@@ -125,7 +125,7 @@ class EmbeddedApiServer:
         self._install(crds)
 
     def _restore(self, database: Database, custom: CustomResources) -> None:
-        """Have what an earlier server kept; CRDs first, as they say what else is served."""
+        """Load what an earlier server stored: CRDs first, since they define other resources."""
         rows = list(database.objects())
         for qualified, obj, _ in rows:
             if qualified == CRDS:
@@ -160,7 +160,7 @@ class EmbeddedApiServer:
             self._database.close()
 
     async def start(self) -> None:
-        """Listen. Raises ListenError when the port is taken."""
+        """Listen. Raises ListenError if the port is taken."""
         loop = asyncio.get_running_loop()
 
         def request(
@@ -195,7 +195,7 @@ class EmbeddedApiServer:
         self._port = runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """End watches, then connections; the objects stay, so it can be started again."""
+        """End watches, then connections. The objects stay, so it can be started again."""
         runner, self._runner = self._runner, None
         if runner is not None:
             self.cut_watches()
@@ -212,21 +212,23 @@ class EmbeddedApiServer:
 
     @property
     def url(self) -> str:
-        """Where it listens; known once it is started (or if the port was given)."""
+        """Return its URL, known once it is started or if the port was given."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"http{'s' if self._tls else ''}://{host}:{self._port}"
 
     def kubeconfig_text(self) -> str:
-        """A kubeconfig with what a client needs, as YAML: the authority and the first token."""
+        """Return a kubeconfig as YAML with the authority and the first token."""
         return kubeconfig(self.url, self._tls, self._tokens[0] if self._tokens else "")
 
     async def write_kubeconfig(self, path: Path) -> None:
         await asyncio.to_thread(path.write_text, self.kubeconfig_text())
 
     def load(self, objs: Sequence[Mapping[str, Any]]) -> None:
-        """Create objects without HTTP, with their `status`: to start a demo with a whole fleet.
+        """Create objects without HTTP, with their `status`, to start a demo with a whole fleet.
 
-        The objects become the server's: do not change them afterwards. Raises ApiError.
+        objs: must not be changed afterwards.
+
+        Raises ApiError.
         """
         kinds = {(r.gv, r.kind): r for r in self.registry}
         for obj in objs:
@@ -239,7 +241,7 @@ class EmbeddedApiServer:
                 self.objects.put(resource, namespace, {**record.obj, "status": obj["status"]})
 
     def cut_watches(self, qualified: str = "") -> None:
-        """End the open watches of a resource, or all: what a restart of a real server does."""
+        """End the open watches of a resource, or all, as a restart of a real server does."""
         if qualified:
             self.store.collection(qualified).close_watches()
             return
@@ -247,7 +249,7 @@ class EmbeddedApiServer:
             collection.close_watches()
 
     def compact(self, qualified: str) -> None:
-        """Forget the past of a resource: older watches and pages get 410."""
+        """Drop the history of a resource: older watches and pages get 410."""
         self.store.collection(qualified).forget_history()
 
     # ---- HTTP
@@ -285,7 +287,7 @@ class EmbeddedApiServer:
         return answer
 
     def _document(self, parts: list[str], aggregated: bool) -> Obj:
-        """Discovery, OpenAPI and version. Raises ApiError 404."""
+        """Return discovery, OpenAPI or the version. Raises ApiError 404."""
         match parts:
             case []:
                 return {"paths": list(discovery.ROOT_PATHS)}
@@ -355,7 +357,7 @@ class EmbeddedApiServer:
             await watch.stream(response)
             await response.write_eof()
         except ConnectionError:
-            pass  # the client is gone: that is how most watches end
+            pass  # the client is gone, as most watches end
         return response
 
 
@@ -394,7 +396,7 @@ def _refusal(error: ApiError) -> web.Response:
 
 
 def _cut(request: web.BaseRequest) -> web.Response:
-    """Reset the connection; the response is for aiohttp and goes nowhere."""
+    """Reset the connection. aiohttp needs the response, which is not sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

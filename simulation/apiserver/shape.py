@@ -1,7 +1,7 @@
-"""How a value is built: which fields it has, and what of it is owned by itself.
+"""The shape of a value: its fields, and which parts of it are owned separately.
 
-One description for built-in kinds and for custom resources, used where the parts of an object
-matter one by one: unknown fields, and who owns what in server-side apply.
+One description serves built-in kinds and custom resources, where single parts of an object matter:
+for unknown fields and for ownership in server-side apply.
 Source: kubernetes-sigs/structured-merge-diff `schema/elements.go`; `x-kubernetes-list-type`,
 `-list-map-keys` and `-map-type` of OpenAPI.
 """
@@ -18,12 +18,12 @@ PLAIN: dict[str, type] = {"string": str, "bool": bool, "int": int, "int64": int}
 class Shape:
     """One value.
 
-    type     "object", "array", a scalar's type ("string", "int", ...), "" for whatever comes
-    whole    it is owned and replaced as one: scalars, atomic lists and maps
-    element  what a map has under any key, or a list as an item; None where keys are declared
-    keys     the fields that tell the items of a list apart; () in a list of type "set"
-    default  what it is where it tells items apart and is absent
-    plain    the Python type of every such value, None where a look at the value is needed
+    type: "object", "array", the type of a scalar ("string", "int", ...), or "" for any.
+    whole: it is owned and replaced as a whole: scalars, atomic lists and maps.
+    element: the shape of map values or list items; None if the keys are declared.
+    keys: the fields that identify the items of a list; () in a list of type "set".
+    default: the value of an absent key field.
+    plain: the Python type of every such value; None if each value must be checked.
     """
 
     __slots__ = ("_load", "_loaded", "default", "element", "keys", "plain", "type", "whole")
@@ -49,29 +49,29 @@ class Shape:
 
     @property
     def fields(self) -> Fields:
-        """The declared fields of an object; read when first asked for, as kinds are deep."""
+        """Return the declared fields of an object, read on first use, since kinds are deep."""
         if self._loaded is None:
             self._loaded = self._load() if self._load is not None else {}
         return self._loaded
 
     def part(self, name: str) -> "Shape | None":
-        """The value under `name` of an object, None when it has no such field."""
+        """Return the shape of the field `name`; None if an object has no such field."""
         return self.fields.get(name, self.element)
 
     def as_whole(self) -> "Shape":
-        """The same, owned as one."""
+        """Return the same shape, owned as a whole."""
         if self.whole:
             return self
         return Shape(self.type, whole=True, element=self.element, load=lambda: self.fields)
 
 
 ANY = Shape("")
-"""Whatever comes: the fields of an object are owned one by one, a list as one."""
+"""Any value: the fields of an object are owned separately, a list as a whole."""
 ANY.element = ANY
 
 
 def of_schema(source: Obj) -> Shape:
-    """The shape that a structural schema of a CRD describes."""
+    """Return the shape that a structural schema of a CRD describes."""
     if source.get("x-kubernetes-int-or-string"):
         return Shape("int-or-string", whole=True)
     match source.get("type"):

@@ -1,9 +1,9 @@
 """All objects, in memory: one writer, one resourceVersion counter, a ring of past events.
 
-Records are shared by readers, the ring and watches, so a stored object is never changed in place.
-The ring (one for each resource) answers three questions: what a watch missed since a
-resourceVersion, what a list looked like at one (pages of a list are one snapshot), and when either
-can no longer be answered (410).
+Readers, the ring and watches share records, so a stored object is never changed in place. The ring
+of each resource answers three questions: what a watch missed since a resourceVersion, what a list
+contained at one (pages of a list are one snapshot), and when either can no longer be answered
+(410).
 """
 
 from collections import deque
@@ -47,13 +47,17 @@ class Record:
 
     @property
     def item(self) -> bytes:
-        """The object as it stands in a list of a built-in kind: without apiVersion and kind."""
+        """Return the object as in a list of a built-in kind: without apiVersion and kind."""
         head = len(self.obj["apiVersion"]) + len(self.obj["kind"]) + len(HEAD)
         return b"{" + self.raw[head:]
 
 
 class StoreEvent:
-    """One change: `type` is ADDED, MODIFIED or DELETED, `previous` what was stored before."""
+    """One change.
+
+    type: ADDED, MODIFIED or DELETED.
+    previous: the version stored before, None for a new object.
+    """
 
     __slots__ = ("_lines", "previous", "record", "rv", "type")
 
@@ -65,7 +69,10 @@ class StoreEvent:
         self._lines: dict[str, bytes] = {}
 
     def classify_for(self, selection: Selection) -> str | None:
-        """What a watch with `selection` sees of it: entering is ADDED, leaving is DELETED."""
+        """Return the event type for a watch: entering its selection is ADDED, leaving is DELETED.
+
+        Return None for an event outside the selection.
+        """
         if selection.everything:
             return self.type
         was = self.previous is not None and selection.matches(self.previous.obj)
@@ -74,14 +81,17 @@ class StoreEvent:
         return "DELETED" if was else None
 
     def shown_as(self, kind: str) -> Record:
-        """The version for `kind`: what left a selection is shown as it was, with the new RV."""
+        """Return the version for an event type.
+
+        An object that left a selection is shown as before, with the new resourceVersion.
+        """
         if kind == "DELETED" and self.type != "DELETED" and self.previous is not None:
             obj = _stamped(self.previous.obj, self.rv)
             return Record.of(obj, self.rv)
         return self.record
 
     def line(self, kind: str) -> bytes:
-        """The watch event as one line of JSON; built once for all watches."""
+        """Return the watch event as a line of JSON, built once for all watches."""
         line = self._lines.get(kind)
         if line is None:
             line = watch_line(kind, self.shown_as(kind).raw)
@@ -94,7 +104,7 @@ def watch_line(kind: str, raw: bytes) -> bytes:
 
 
 class WatchListener(Protocol):
-    """An open watch, as the store sees it."""
+    """An open watch, as the store uses it."""
 
     selection: Selection
 
@@ -104,7 +114,10 @@ class WatchListener(Protocol):
 
 
 def _stamped(obj: Obj, rv: int) -> Obj:
-    """With its version, and with apiVersion and kind first: `Record.item` cuts them off."""
+    """Return the object with its version, and with apiVersion and kind first.
+
+    `Record.item` cuts these two off.
+    """
     head = {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
     return {**head, **obj, "metadata": {**obj["metadata"], "resourceVersion": str(rv)}}
 
@@ -115,10 +128,10 @@ class Collection:
     def __init__(self, floor: int, history: int) -> None:
         self.spaces: dict[str, dict[str, Record]] = {}
         self.floor = floor
-        """Nothing is known of changes up to and including this resourceVersion."""
+        """Changes up to and including this resourceVersion are unknown."""
         self._ring: deque[StoreEvent] = deque(maxlen=history)
         self._everyone: dict[WatchListener, None] = {}
-        """Told in the order in which they came, as the others are."""
+        """Watches without a pinned field, in the order in which they began."""
         self._pinned: dict[Path, dict[str, dict[WatchListener, None]]] = {}
 
     def get(self, key: Key) -> Record | None:
@@ -133,7 +146,7 @@ class Collection:
             yield from space.values()
 
     def sorted(self, selection: Selection) -> list[Record]:
-        """The selected records in key order."""
+        """Return the selected records in key order."""
         if selection.name:
             spaces = [selection.namespace] if selection.namespace else list(self.spaces)
             candidates = [self.get((space, selection.name)) for space in spaces]
@@ -146,7 +159,7 @@ class Collection:
         return selected
 
     def sorted_at(self, selection: Selection, rv: int) -> list[Record]:
-        """The selected records as they were at `rv`, which must not be below the floor."""
+        """Return the selected records at `rv`, which must not be below the floor."""
         state: dict[Key, Record | None] = {}
         for event in self._since(rv):
             state.setdefault(event.record.key, event.previous)
@@ -165,7 +178,7 @@ class Collection:
         return missed
 
     def missed(self, rv: int) -> Iterable[StoreEvent]:
-        """Events after `rv`, oldest first; `rv` must not be below the floor."""
+        """Return the events after `rv`, oldest first; `rv` must not be below the floor."""
         return self._since(rv)
 
     # ---- writes
@@ -192,7 +205,7 @@ class Collection:
             self._ring.clear()
 
     def revert(self, records: Iterable[Record], rv: int) -> None:
-        """Hold these records only, as of `rv`; end all watches."""
+        """Replace the records by these, as of `rv`, and end all watches."""
         self.spaces = {}
         for record in records:
             self.spaces.setdefault(record.key[0], {})[record.key[1]] = record
@@ -219,7 +232,10 @@ class Collection:
         return self._pinned.setdefault(pin[0], {}).setdefault(pin[1], {})
 
     def _concerned(self, event: StoreEvent) -> list[WatchListener]:
-        """Thousands of agents watch "their" objects: look theirs up instead of asking each."""
+        """Return the watches that an event concerns.
+
+        Thousands of agents watch their own objects, so pinned watches are looked up by value.
+        """
         concerned = list(self._everyone)
         for path, groups in self._pinned.items():
             name = ".".join(path)
@@ -241,7 +257,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All objects of a Store at `rv`, by resource; it shares the records, which never change."""
+    """All objects of a Store at `rv`, by resource. It shares the records, which never change."""
 
     rv: int
     records: Mapping[str, tuple[Record, ...]]
@@ -250,10 +266,10 @@ class Snapshot:
 class Store:
     """Collections by qualified resource name ("pods", "leases.coordination.k8s.io").
 
-    `start` is the first resourceVersion: the clock's milliseconds, higher than any that a server
-    before us handed out (below 1,000 writes/ms), so its clients get 410 and list again. `keep` is
-    told of each version (resource, record, whether it is gone) before anybody sees it; what it
-    raises leaves everything as it was.
+    start: first resourceVersion: milliseconds of the clock, higher than any that an earlier server
+        assigned (below 1,000 writes/ms), so its clients get 410 and list again.
+    keep: called with (resource, record, whether it is gone) before a version is visible. If it
+        raises, nothing changes.
     """
 
     def __init__(self, start: int, history: int = HISTORY, keep: Keep | None = None) -> None:
@@ -271,7 +287,7 @@ class Store:
         return collection
 
     def drop(self, qualified: str) -> None:
-        """Forget a resource that is no longer served; its watches end."""
+        """Drop a resource that is no longer served; its watches end."""
         gone = self._collections.pop(qualified, None)
         if gone is not None:
             gone.close_watches()
@@ -282,7 +298,7 @@ class Store:
     def commit(self, qualified: str, type_: str, obj: Obj) -> Record:
         """Store a version of an object ("ADDED", "MODIFIED") or remove it ("DELETED").
 
-        The record returned carries the new resourceVersion, also for "DELETED".
+        Return the record with the new resourceVersion, also for "DELETED".
         """
         collection = self.collection(qualified)
         rv = self.rv + 1
@@ -296,7 +312,7 @@ class Store:
         return record
 
     def restore(self, qualified: str, obj: Obj, rv: int) -> None:
-        """Have an object that an earlier server stored."""
+        """Load an object that an earlier server stored."""
         record = Record.of(obj, rv)
         self._index(qualified, record, None, gone=False)
         self.collection(qualified).spaces.setdefault(record.key[0], {})[record.key[1]] = record
@@ -307,8 +323,9 @@ class Store:
         return Snapshot(self.rv, contents)
 
     def revert(self, snapshot: Snapshot) -> None:
-        """Hold what a backup holds, as an etcd that was restored from it: resourceVersions count on
-        from the snapshot's, and watches end. A database, if there is one, is left as it is.
+        """Return to a backup, like an etcd restored from it.
+
+        resourceVersions continue from the snapshot's, and watches end. A database is not changed.
         """
         self.rv = snapshot.rv
         self.by_uid.clear()
@@ -320,7 +337,7 @@ class Store:
                 self._index(qualified, record, None, gone=False)
 
     def dependents(self, uid: str) -> list[tuple[str, Key]]:
-        """(resource, key) of the objects that name `uid` as an owner."""
+        """Return (resource, key) of the objects that name `uid` as an owner."""
         return list(self._by_owner.get(uid, ()))
 
     def _index(self, qualified: str, record: Record, previous: Record | None, gone: bool) -> None:

@@ -1,7 +1,7 @@
-"""Tables: what `kubectl get` prints is made by the server.
+"""Tables, which the server makes for `kubectl get`.
 
-Columns of CRDs come from `additionalPrinterColumns`, those of built-in kinds from here, named as a
-real server names them. Source: kubernetes `pkg/printers/internalversion/printers.go`.
+Columns of CRDs come from `additionalPrinterColumns`. Those of built-in kinds are defined here, with
+the names of a real server. Source: kubernetes `pkg/printers/internalversion/printers.go`.
 """
 
 import re
@@ -19,7 +19,7 @@ Read = Callable[[Obj], Cell]
 
 
 def duration(seconds: float) -> str:
-    """As apimachinery's `duration.HumanDuration`."""
+    """Format a duration as apimachinery's `duration.HumanDuration` does."""
     s = int(seconds)
     if s < 0:
         return "<invalid>" if s < -1 else "0s"
@@ -215,7 +215,7 @@ _STEP = re.compile(
 
 
 def json_path(path: str) -> Read:
-    """The part of JSONPath that printer columns use: names, indexes and `[?(@.type=="Ready")]`."""
+    """Compile the JSONPath of a printer column: names, indexes and `[?(@.type=="Ready")]`."""
     steps = [match.groupdict() for match in _STEP.finditer(path.strip())]
 
     def read(obj: Any) -> Any:
@@ -250,7 +250,7 @@ def _crd_column(column: Column) -> Read:
 
 
 class Tabular:
-    """Turns objects into rows; only the first table has the columns, as a watch needs it."""
+    """Turns objects into rows. Only the first table has the columns, as a watch needs it."""
 
     def __init__(self, resource: ServedResource, form: Form) -> None:
         self._form = form
@@ -272,7 +272,7 @@ class Tabular:
         return self.many([], metadata)
 
     def many(self, objs: Sequence[Obj], metadata: Obj) -> Obj:
-        """A meta.k8s.io/v1 Table."""
+        """Return a meta.k8s.io/v1 Table."""
         table: Obj = {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",

@@ -1,7 +1,7 @@
-"""Decoding by type: what built-in kinds, and the metadata of all kinds, do to fields they lack.
+"""Decoding by type: unknown fields and wrong types in built-in kinds, and in metadata of all kinds.
 
-A real server reads JSON into typed structures: a value of another type cannot be read, an unknown
-field is dropped, told as a warning or refused, as `fieldValidation` says.
+A real server reads JSON into typed structures. A value of another type cannot be read; an unknown
+field is dropped, reported as a warning or refused, depending on `fieldValidation`.
 """
 
 import re
@@ -42,27 +42,27 @@ TYPE_NAMES = {
 
 
 class Mistyped(ValueError):
-    """A value that its field cannot hold; the text names both."""
+    """A value that its field cannot hold; the message names both."""
 
 
 @lru_cache(maxsize=256)
 def shape_of(resource: ServedResource) -> Shape:
-    """The shape of a built-in kind, or of what is typed in a custom resource: its metadata."""
+    """Return the shape of a built-in kind, or of metadata, the typed part of a custom resource."""
     if resource.crd:
         return _CUSTOM
     return builtin.shape(builtin.name_of(resource.group, resource.version, resource.kind))
 
 
 def fit(shape: Shape, value: Obj, old: Obj | None, unknown: list[str]) -> Obj:
-    """`value` without the fields that `shape` does not have; their paths go to `unknown`.
+    """Return `value` without the fields that `shape` does not have; add their paths to `unknown`.
 
-    What is shared with `old` was looked at when it was stored. Raises Mistyped.
+    Parts shared with `old` were checked when it was stored. Raises Mistyped.
     """
     return value if _sound(shape, value, old) else _fit_object(shape, value, old, "", unknown)
 
 
 def _sound(shape: Shape, value: Obj, old: Any) -> bool:
-    """Whether there is nothing to say of `value`: the usual case, so it must cost little."""
+    """Return whether `value` fits as it is: the usual case, so it must be fast."""
     fields, element = shape.fields, shape.element
     known = old if type(old) is dict else {}
     for key, item in value.items():

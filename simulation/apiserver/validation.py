@@ -1,7 +1,7 @@
-"""What is wrong with an object of a built-in kind.
+"""Validation of objects of built-in kinds.
 
-The checks that KubeNode, or who tries things out with kubectl, is likely to need: the contract
-suite names them. What depends on others of a real server's needs a real server.
+It has the checks that KubeNode, or a user with kubectl, is likely to need; the contract suite names
+them. What depends on other checks needs a real server.
 Source: kubernetes `pkg/apis/*/validation`.
 """
 
@@ -27,12 +27,15 @@ from simulation.apiserver.registry import ServedResource
 from simulation.apiserver.selectors import label_selector
 
 LARGEST_DATA = 2**20
-"""Bytes of a ConfigMap or Secret."""
+"""Maximum bytes of a ConfigMap or Secret."""
 Check = Callable[[Obj, Obj | None], Iterator[Cause]]
 
 
 def check(resource: ServedResource, obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """What is wrong with a built-in object; `old` is None when it is created."""
+    """Yield the errors in an object of a built-in kind.
+
+    old: None for a new object.
+    """
     checker = CHECKS.get(resource.kind)
     if checker is not None:
         yield from checker(obj, old)
@@ -81,7 +84,7 @@ def _network(path: str, value: str) -> Iterator[Cause]:
 
 
 def _event(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """Events about cluster-scoped objects live in `default` (or kube-system)."""
+    """Check an Event. Events of cluster-scoped objects are in `default` (or kube-system)."""
     about = (obj.get("involvedObject") or {}).get("namespace", "")
     home = obj["metadata"].get("namespace", "")
     if home != about and (about or home not in ("default", "kube-system")):
@@ -96,7 +99,10 @@ def _event(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def _controller_revision(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """Source: kubernetes `pkg/apis/apps/validation`, ValidateControllerRevision."""
+    """Check a ControllerRevision.
+
+    Source: kubernetes `pkg/apis/apps/validation`, ValidateControllerRevision.
+    """
     if obj.get("data") is None:
         yield Cause("data", "Required value: data is mandatory", "FieldValueRequired")
     if not isinstance(revision := obj.get("revision", 0), int) or revision < 0:
@@ -125,7 +131,7 @@ def _budget(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def _data(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """A ConfigMap or a Secret."""
+    """Check a ConfigMap or Secret."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     yield from keys("data", data)
     yield from keys("binaryData", binary)
@@ -157,7 +163,7 @@ def _service(obj: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def _workload(obj: Obj, old: Obj | None) -> Iterator[Cause]:
-    """A Deployment, ReplicaSet, StatefulSet or DaemonSet."""
+    """Check a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
     spec = _spec(obj)
     if old is not None and spec == _spec(old):
         return

@@ -1,7 +1,7 @@
-"""Watches: what was missed, what happens now, bookmarks, and an orderly end.
+"""Watches: missed events, current events, bookmarks, and an orderly end.
 
-An open watch is a bounded queue that the store fills. A client that does not keep up is cut off and
-lists again, like on a real server.
+An open watch is a bounded queue that the store fills. A client that is too slow is cut off and
+lists again, as on a real server.
 """
 
 import asyncio
@@ -18,14 +18,17 @@ from simulation.apiserver.selectors import Selection
 from simulation.apiserver.store import Collection, Record, Store, StoreEvent, encode, watch_line
 
 QUEUE_LIMIT = 20_000
-"""Events that wait for one slow client before it is cut off."""
+"""Events that may wait for a slow client; with more it is cut off."""
 LONGEST_SECONDS = 1800.0
 BATCH = 256
 TRUE = ("true", "1", "True")
 
 
 class WatchQueue:
-    """The events that one watch has still to send; events up to `after` are not for it."""
+    """The events that a watch has still to send.
+
+    after: earlier events, and that of this resourceVersion, are not sent.
+    """
 
     def __init__(self, selection: Selection, after: int) -> None:
         self.selection = selection
@@ -53,7 +56,7 @@ class WatchQueue:
             self._waiter.set_result(None)
 
     async def wait(self) -> None:
-        """Until there is an event, the watch is closed, or someone wakes it (a timer)."""
+        """Wait until there is an event, the watch is closed, or `wake` is called (by a timer)."""
         if self.events or self.closed:
             return
         self._waiter = asyncio.get_running_loop().create_future()
@@ -66,7 +69,7 @@ class WatchQueue:
 class Watch:
     """One watch request, from its parameters to its last line.
 
-    Raises ApiError 400, 422 or 504 from the constructor for what is refused before the stream.
+    The constructor raises ApiError 400, 422 or 504 for what is refused before the stream.
     """
 
     def __init__(
@@ -108,7 +111,7 @@ class Watch:
         initial = self._replay or not self._start
         queue = WatchQueue(self._selection, self._store.rv if initial else self._start)
         lines = list(self._initial() if initial else self._missed())
-        # No await between reading the past and listening: nothing is lost or seen twice.
+        # No await between reading the past and listening: no event is lost or sent twice.
         self._collection.listen(queue)
         try:
             if lines:
@@ -164,7 +167,10 @@ class Watch:
         return watch_line(kind, raw)
 
     def _bookmark(self, queue: WatchQueue) -> list[bytes]:
-        """Nothing for a watch from the future: what it has not seen it must not skip."""
+        """Return a bookmark; none for a watch from a future resourceVersion.
+
+        Its client must not skip events that it has not seen.
+        """
         return [self._mark({})] if self._store.rv >= queue.after else []
 
     def _mark(self, annotations: Obj) -> bytes:

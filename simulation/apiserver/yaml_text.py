@@ -1,4 +1,4 @@
-"""YAML as a real server reads it: the values that JSON has, times as they are written."""
+"""YAML as a real server reads it: the values are those of JSON, and times are strings."""
 
 import json
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(_BASE):  # type: ignore[misc]  # of a module without types
-    """Without times: they are texts to JSON."""
+    """Reads times as strings, since JSON has no type for them."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {
         first: [(tag, pattern) for tag, pattern in known if tag != TIMESTAMP]
@@ -19,8 +19,10 @@ class _Loader(_BASE):  # type: ignore[misc]  # of a module without types
 
 
 def load(text: str, deepest: int) -> Any:
-    """The first document. Raises ValueError for what is no YAML, nests deeper than `deepest`, or
-    repeats parts by aliases."""
+    """Return the first document.
+
+    Raises ValueError for invalid YAML, for more nesting than `deepest`, and for aliases.
+    """
     depth = 0
     try:
         for event in yaml.parse(text, Loader=_BASE):
@@ -38,7 +40,7 @@ def load(text: str, deepest: int) -> Any:
 
 
 def _named(value: Any) -> Any:
-    """With keys that JSON has: `1: x` is the field "1"."""
+    """Convert keys to strings, as in JSON: `1: x` is the field "1"."""
     if isinstance(value, dict):
         return {
             key if isinstance(key, str) else json.dumps(key): _named(item)

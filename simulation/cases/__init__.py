@@ -1,1 +1,1 @@
-"""Labelled cases through the code that decides: one prediction for each, and how good they are."""
+"""Runs labelled cases through the production code, and scores one prediction for each."""

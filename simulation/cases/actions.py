@@ -1,7 +1,8 @@
-"""A ladder in the words of the cases: the actions that it runs, and the class of its first rung.
+"""Translates a ladder into the vocabulary of the cases: its actions, and the class of its first
+rung.
 
-The words are ids of the action vocabulary of the cases (`restart_kubelet`, `drain`, ...). A step
-that the vocabulary has no word for keeps a word of its own, which counts as an act.
+The actions are IDs of the cases' vocabulary (`restart_kubelet`, `drain`, ...). A step for which the
+vocabulary has no action gets an action of its own, which counts as an act.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ PASSIVE = frozenset(
         "label_node",
     }
 )
-"""Words that change nothing on a node; probes do not either."""
+"""Actions that change nothing on a node. Probes do not either."""
 
 _UNITS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("kubelet",), "restart_kubelet"),
@@ -70,7 +71,7 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
     "uncordon": ("uncordon",),
     "collect": ("collect_diagnostics",),
     "powerOff": ("power_cycle",),
-    "powerOn": (),  # the second half of what powerOff began
+    "powerOn": (),  # the second half of powerOff
     "powerCycle": ("power_cycle",),
     "fence": ("out_of_service_taint",),
     "replace": ("replace_node",),
@@ -88,7 +89,7 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
 
 
 def changing(action: str) -> bool:
-    """Whether an action does something to a node, its pods or its host."""
+    """Return whether an action changes a node, its pods or its host."""
     return action not in PASSIVE and not action.startswith("probe_")
 
 
@@ -117,9 +118,9 @@ def _of_agent(step: AgentStep) -> str:
 
 
 def plan(rule: NodeRemedier, start_rung: int = 0) -> list[str]:
-    """What a job would run from that rung on, each rung after the one before proved nothing.
+    """Return the actions of a job that starts at that rung, if no rung helps.
 
-    The cordon that comes off once the fault is proven gone is no step of a ladder and not here.
+    The cordon that a job removes after verification is no step of a ladder and is not included.
     """
     rungs = (rule.spec.ladder or [])[start_rung:]
     actions = [action for rung in rungs for step in rung.steps for action in actions_of(step)]
@@ -130,7 +131,7 @@ def plan(rule: NodeRemedier, start_rung: int = 0) -> list[str]:
 
 
 def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
-    """Of the rung that a job would begin with; what waits for a person's approval is not in it."""
+    """Return the class of the first rung, without the steps that wait for a person's approval."""
     rungs = (rule.spec.ladder or [])[start_rung:]
     if not rungs:
         return RepairClass.NONE_OBSERVE
@@ -138,7 +139,10 @@ def repair_class(rule: NodeRemedier, start_rung: int = 0) -> RepairClass:
 
 
 def class_of(actions: Sequence[str], person_next: bool) -> RepairClass:
-    """Of actions that are done together; `person_next`: a person decides what comes after them."""
+    """Return the class of actions that run together.
+
+    person_next: whether a person decides what comes after them.
+    """
     for word, candidate in _DECISIVE.items():
         if word in actions:
             return candidate
@@ -158,7 +162,7 @@ def class_of(actions: Sequence[str], person_next: bool) -> RepairClass:
 
 
 TELLING = PASSIVE - {"none", "suppress"}
-"""Words by which people learn of a fault, or can see what it was."""
+"""Actions by which people learn of a fault or see its cause."""
 _DECISIVE = {
     "out_of_service_taint": RepairClass.FENCE_OUT_OF_SERVICE,
     "replace_node": RepairClass.CORDON_DRAIN_REPLACE,
@@ -169,7 +173,7 @@ _DECISIVE = {
     "gpu_reset": RepairClass.GPU_RESET,
     "approve_host_event": RepairClass.APPROVE_EVENT,
 }
-"""The strongest word of a rung names its class."""
+"""The first of these actions in a rung decides its class."""
 _HOST = {
     "delete_sandbox": RepairClass.DELETE_SANDBOX,
     **dict.fromkeys((*_CLEANED.values(), "delete_files"), RepairClass.CLEAN_DISK),
@@ -185,7 +189,7 @@ def _before_approval(rung: Rung) -> Iterator[str]:
 
 
 def _person_next(rule: NodeRemedier, rungs: Sequence[Rung]) -> bool:
-    """Whether a person decides what comes after the first of these rungs' automatic steps."""
+    """Return whether a person decides what follows the automatic steps of the first rung."""
     if any(step.wait_for_approval is not None for step in rungs[0].steps):
         return True
     if len(rungs) == 1:

@@ -1,9 +1,9 @@
-"""Answers of probes for a case.
+"""Builds the answers of probes for a case.
 
-The fields of `ready` and `disk.data_volumes` come from production's answerers over a described
-Node, its pods and its mount table. The other fields are the case's own words, and only those that
-an agent or the operator declares (PRODUCED): no other value reaches a rule. What the case does not
-say is left out: the probe has no answer for it, which is unknown.
+The fields of `ready` and `disk.data_volumes` are computed by production code from a described Node,
+its pods and its mount table. The other fields have the values of the case, if an agent or the
+operator declares them (`is_produced`): no other value reaches a rule. A field that the case does
+not give has no answer, so it is unknown.
 """
 
 import tempfile
@@ -24,7 +24,7 @@ from simulation.cases.form import Case, CaseWorkload, ConditionSignal, Facts
 
 TIME_UNITS = frozenset({"chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd"})
 STATES = {"failed_after_restart": "error"}
-"""States of the runtime that an agent sees as another: the unit does not run."""
+"""States of the runtime that an agent reports as another one: the unit does not run."""
 POINTS = {"root": "/", "runtime": "/var/lib/containerd", "data_volume": "/var/lib/kubelet/pods/x"}
 _SAME: Mapping[str, str] = {
     "agent": "host.agent",
@@ -46,11 +46,11 @@ _SAME: Mapping[str, str] = {
     "clock_synchronized": "clock.synchronized",
     "boot_clock_wrong": "clock.boot_clock_wrong",
 }
-"""Facts that are a probe's field as they stand."""
+"""Facts of the case that equal the field of a probe."""
 
 
 def answers(case: Case) -> dict[str, Value]:
-    """By `probe.field`, for the case's node."""
+    """Return the answers for the case's node, by `probe.field`."""
     facts = case.facts
     by_field: dict[str, Value | None] = {
         field: getattr(facts, fact) for fact, field in _SAME.items()
@@ -68,7 +68,7 @@ def answers(case: Case) -> dict[str, Value]:
 
 
 def is_produced(field: str, value: Value) -> bool:
-    """Whether a program of production declares that it may answer the field with the value."""
+    """Return whether a production program declares that it may answer the field with the value."""
     if field not in OF_AGENTS and field not in OF_THE_OPERATOR:
         return False
     choices = (*OF_AGENTS.get(field, ()), *OF_THE_OPERATOR.get(field, ()))
@@ -76,13 +76,13 @@ def is_produced(field: str, value: Value) -> bool:
 
 
 def _time_unit(units: Mapping[str, str]) -> Value | None:
-    """One daemon that runs is enough; of several that do not, a failed one tells most."""
+    """Return the state of time synchronisation: a running daemon decides, else a failed one."""
     states = {state for unit, state in units.items() if unit.split(".")[0] in TIME_UNITS}
     return next((state for state in ("active", "failed", "inactive") if state in states), None)
 
 
 def _data_volumes(facts: Facts) -> Value | None:
-    """What the agent reads in the mount table of a host with the case's devices."""
+    """Return what the agent would read in the mount table of a host with the case's devices."""
     if not facts.device_role:
         return None
     devices = {"root-disk": "root"} | facts.device_role
@@ -98,7 +98,7 @@ def _data_volumes(facts: Facts) -> Value | None:
 
 
 def _ready(case: Case) -> dict[str, Value | None]:
-    """What the operator reads in the Node, which the signals wrote, and in its pods."""
+    """Return what the operator reads in the Node with the case's signals, and in its pods."""
     statuses = [
         signal.status
         for signal in case.signals
@@ -120,7 +120,7 @@ def _ready(case: Case) -> dict[str, Value | None]:
 
 
 def _pods(case: Case) -> Iterator[dict[str, Any]]:
-    """The pods that the case describes; what it does not say of them is not asked."""
+    """Yield the pods that the case describes. `_ready` leaves out fields about any others."""
     facts = case.facts
     if facts.statefulset_pods:
         owners = [{"apiVersion": "apps/v1", "kind": "StatefulSet", "controller": True}]

@@ -1,4 +1,4 @@
-"""`kubenode rules cases`: labelled cases through the production code, one prediction for each."""
+"""`kubenode rules cases`: runs labelled cases through production code, prints predictions."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +24,10 @@ def command(
     rules: Sequence[Path] = (),
     output: Literal["json", "table"] = "json",
 ) -> Exit:
-    """json: predictions on standard output, the report on standard error; table: the report alone.
+    """Print predictions and the report. Return FINDING if a prediction does what its case forbids.
 
-    FINDING: a case was answered with what it says must not be done.
+    output: json prints predictions on standard output and the report on standard error; table
+        prints the report alone.
     """
     loaded = rules_from(rules)
     try:
@@ -44,6 +45,6 @@ def command(
 
 
 def predictions(cases: Sequence[Case], rules: Sequence[NodeRemedier]) -> dict[str, Prediction]:
-    """By id, in the order of the cases."""
+    """Return the predictions by case ID, in the order of the cases."""
     compiled = Compiled()
     return {case.id: predict(case, drive(case, rules, compiled)) for case in cases}

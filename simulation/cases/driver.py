@@ -1,7 +1,7 @@
-"""One case through the code that decides: facts, rules, choice, Kube Defender, the first job.
+"""Runs one case through the production code: facts, rules, choice, Kube Defender, the first job.
 
-The decision is the one at the case's `now`. What must still happen for it, answers of probes and
-the wait for a stronger rule, may take its time; a rule that would match only later has no say.
+The decision is the one at the case's `now`. Answers of probes and the wait for a stronger rule may
+take some time. A rule that would match only later does not count.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,29 +34,30 @@ from simulation.replay.watchers import builtin
 from simulation.replay.world import World
 
 ANSWERS = timedelta(seconds=45)
-"""Longer than a probe takes to be answered, or to be known not to be."""
+"""Longer than the answer to a probe, or its timeout, takes."""
 PERMITS = timedelta(seconds=30)
-"""In which Kube Defender has said its word to every job of the moment."""
+"""Time for Kube Defender to answer every job of the decision."""
 CONDITION_SPAN = timedelta(hours=1)
-"""A condition that a log line has set holds this long, unless the watcher ends it: longer than any
-rule waits."""
+"""A condition from a log line lasts this long, unless the watcher ends it: longer than any rule
+waits.
+"""
 AN_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a case.
+    """The result of a case.
 
-    job          the first job for the case's node, with Kube Defender's word; None: none was made
-    winner       the first rule in the order of choice whose evidence is true; None: none
-    wait_reason  why the winner made no job
-    storm        what held it is a fact of the fleet
-    probes       probes that were asked of the node, in order
-    granted      jobs of any node that were given a permit
-    ran          of a case whose job runs already: what that job did; else None
-    reports      what Host Doctor was told, before it was asked whose node it is about
-    notices      what people were told of events that no rule can see
-    refused      what was delivered could not be read
+    job: the first job of the case's node, with Kube Defender's answer; None if none was made.
+    winner: the first rule in the order of choice with true evidence; None if there is none.
+    wait_reason: why the winner made no job.
+    storm: whether a fact about the fleet held the winner back.
+    probes: probes that were sent to the node, in order.
+    granted: jobs of any node that got a permit.
+    ran: what a job that was already running did; None for other cases.
+    reports: events that Host Doctor received, before their nodes were resolved.
+    notices: warnings that people got about events that no rule can read.
+    refused: whether a delivery could not be read.
     """
 
     job: JobRecord | None
@@ -85,9 +86,10 @@ def drive(case: Case, rules: Sequence[NodeRemedier], compiled: Compiled) -> Outc
 
 
 def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
-    """The recent actions as jobs of the rule that would act now, where its ladder has them.
+    """Return the recent actions as closed jobs of the rule that would act now, if its ladder has
+    them.
 
-    The next rung of a job whose rung failed is decided on as that of a relapse.
+    The next rung after a failed one is then chosen as after a relapse.
     """
     jobs = []
     for number, action in enumerate(case.facts.recent_actions):
@@ -103,7 +105,7 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
         if rung is None:
             continue
         at = case.now - timedelta(seconds=action.age_s)
-        # A job whose rung failed goes on with the next one; it gives up after the last.
+        # A job whose rung failed escalates; it gives up after the last rung.
         goes_on = not action.ok and rung + 1 < len(rule.spec.ladder or ())
         reason = CloseReason.PROVEN if action.ok else CloseReason.GAVE_UP
         jobs.append(
@@ -126,9 +128,9 @@ def past_of(case: Case, rule: NodeRemedier) -> tuple[Past, ...]:
 
 
 class _AtNow(World):
-    """A world that has seen everything until `judged`, and decides from then on.
+    """A world that observes everything until `judged`, and decides from then on.
 
-    remembered  jobs that one node had before
+    remembered: a node and its earlier jobs.
     """
 
     judged: datetime
@@ -144,7 +146,7 @@ class _AtNow(World):
         return [*past, *recent] if node == name else recent
 
     def judge(self) -> None:
-        """Let the clock reach `judged` and every node be decided on."""
+        """Run until `judged`, and then decide for every node."""
         self.run_until(self.judged)
         for name in self.nodes:
             self._touch(name)
@@ -203,7 +205,9 @@ def _drive(
 
 
 def _garbled(case: Case) -> bool:
-    """Whether a log line begins as a known report and goes on as none: the agent counts it."""
+    """Return whether a log line begins like a known report and cannot be parsed; the agent counts
+    those.
+    """
     program = builtin()
     state, _ = begin(program, case.now)
     for signal in case.signals:
@@ -218,14 +222,17 @@ def _garbled(case: Case) -> bool:
 
 
 def _earlier(world: World, case: Case) -> tuple[JobActions | None, JobRecord | None]:
-    """The job that was made for what was announced, if it is open, and what it does at `now`."""
+    """Return the open job that was made for an announced event, and what it does from `now` on."""
     world.run_before(case.now)
     job = next((job for job in _begun(world, case) if job.open), None)
     return (answer(world, case, job), job) if job is not None else (None, None)
 
 
 def _have_a_say(world: World, case: Case) -> set[str]:
-    """Rules that match now; those that read log lines may have to see a condition hold first."""
+    """Return the rules that count: those that match now, or may match after a probe.
+
+    With log lines all rules count, since a condition may have to last first.
+    """
     matches = world.matches(case.node)
     if any(isinstance(signal, LogSignal) for signal in case.signals):
         return {m.rule_id for m in matches}
@@ -233,7 +240,7 @@ def _have_a_say(world: World, case: Case) -> set[str]:
 
 
 def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
-    """Repairs that Kube Defender remembers: of the node itself, and of others."""
+    """Yield the repairs that Kube Defender remembers, of the node itself and of others."""
     for action in case.facts.recent_actions:
         yield case.node, case.now - timedelta(seconds=action.age_s)
     fleet = case.facts.fleet
@@ -243,14 +250,14 @@ def _repaired(case: Case, made: Setting) -> Iterator[tuple[str, datetime]]:
 
 
 def _in_repair(case: Case, made: Setting) -> list[str]:
-    """Other nodes that hold a permit at `now`: not those that the case shows as sick."""
+    """Return other nodes with an open permit at `now`, last ones first: not those with a fault."""
     fleet = case.facts.fleet
     others = [name for name in reversed(made.snapshots) if name != case.node]
     return others[: fleet.in_remediation] if fleet is not None else []
 
 
 def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
-    """The job of the decision at `now`: made by a rule that had a say in it then."""
+    """Run until a job has begun, and return the one of a rule that counted at `now`."""
     names = {id_.rpartition("@")[0] for id_ in say}
     rules = [world.rules[name] for name in names if name in world.rules]
     if not rules:
@@ -264,7 +271,7 @@ def _first_job(world: World, case: Case, say: set[str]) -> JobRecord | None:
 
 
 def _begun(world: World, case: Case) -> list[JobRecord]:
-    """Jobs of the node that have begun: before that a stronger rule takes their place."""
+    """Return jobs of the node that have begun. Before that, a stronger rule may replace them."""
     return [job for job in world.jobs_of(case.node) if job.begun is not None]
 
 
@@ -288,7 +295,7 @@ def _rule(world: World, match: Match) -> NodeRemedier | None:
 
 
 def _of_the_fleet(world: World, case: Case, rule: NodeRemedier) -> bool:
-    """Whether a guard that holds the rule looks at more than the node."""
+    """Return whether a guard that holds the rule reads more than the node."""
     facts = world.facts(case.node)
     if facts is None or rule.spec.unless is None:
         return False
@@ -301,5 +308,5 @@ def _of_the_fleet(world: World, case: Case, rule: NodeRemedier) -> bool:
 
 
 def disruptive(job: JobRecord) -> bool:
-    """Whether the rung that the job began with needs a permit."""
+    """Return whether the first rung of the job needs a permit."""
     return job.ladder[job.start_rung].disruption_class is not Disruption.NONE

@@ -1,8 +1,8 @@
-"""The form of a labelled case, strict: a word that is not known is a mistake of who wrote it.
+"""The format of a labelled case. It is strict: an unknown word is a mistake of the author.
 
-Times are seconds, sizes bytes, shares percent, as the names of the fields say. What a case does
-not say of `facts` is unknown, never healthy. docs/reference/rules-report.md tells what each field
-is for.
+As the names of fields say, times are seconds, sizes are bytes and shares are percent. What a case
+does not say in `facts` is unknown, never healthy. docs/reference/rules-report.md explains how cases
+are used.
 """
 
 import re
@@ -28,7 +28,7 @@ class CaseForm(BaseModel):
 
 
 class RepairClass(StrEnum):
-    """What a first job does, mildest first within `LEVELS`."""
+    """What a first job does. LEVELS orders the classes by their possible harm."""
 
     NONE_OBSERVE = "none_observe"
     NOTIFY_ONLY = "notify_only"
@@ -51,7 +51,7 @@ class RepairClass(StrEnum):
 
     @property
     def level(self) -> int:
-        """How much it can hurt, 0 (the node is left alone) to 4 (disruptive)."""
+        """Return the possible harm, from 0 (the node is left alone) to 4 (disruptive)."""
         return next(level for level, classes in enumerate(LEVELS) if self in classes)
 
     @property
@@ -81,7 +81,11 @@ Word = Annotated[StrictStr, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 
 
 class ConditionSignal(CaseForm):
-    """`held_s` None is an entry of history; `heartbeat_age_s` None: its reporter is alive."""
+    """A condition of a node.
+
+    held_s: how long it has had this status; None for an entry of history.
+    heartbeat_age_s: age of its last heartbeat; None if its reporter is alive.
+    """
 
     signal: Literal["condition"]
     node: Name
@@ -95,7 +99,10 @@ class ConditionSignal(CaseForm):
 
 
 class EventSignal(CaseForm):
-    """`window_s` None: the window of the rule that reads it."""
+    """An Event of a node.
+
+    window_s: the time over which it was counted; None for the window of the rule that reads it.
+    """
 
     signal: Literal["event"]
     node: Name
@@ -152,7 +159,7 @@ class OpenHostEvent(CaseForm):
 
 
 class RecentAction(CaseForm):
-    """By us, on this node."""
+    """A recent repair of this node by KubeNode."""
 
     action: Name
     ok: StrictBool
@@ -177,7 +184,7 @@ class Pdb(CaseForm):
 
 
 class FleetFacts(CaseForm):
-    """`in_remediation` is not counted in `unhealthy`."""
+    """Facts about the other nodes; `unhealthy` does not include `in_remediation`."""
 
     nodes: Annotated[StrictInt, Field(ge=1)] | None = None
     unhealthy: Count = 0
@@ -192,7 +199,7 @@ Unit = Literal["active", "inactive", "failed"]
 
 
 class Facts(CaseForm):
-    """What a probe, the API or the job store would answer at `now`; None is unknown."""
+    """What a probe, the API server or the job store would answer at `now`; None is unknown."""
 
     node_roles: list[Literal["control-plane", "etcd", "worker"]] = Field(default_factory=list)
     control_plane_total: Count | None = None
@@ -246,7 +253,7 @@ class Facts(CaseForm):
 
 
 class Policy(CaseForm):
-    """Limits in force for one case; what it does not name has Defender's default."""
+    """Limits in force for one case. Others have the default of Kube Defender."""
 
     max_unhealthy_pct: Percent | None = None
     applies_above_nodes: Count | None = None
@@ -265,13 +272,13 @@ class Policy(CaseForm):
 class When(StrEnum):
     """When an action is wrong.
 
-    ALWAYS      not before a person approves, at any step
-    UNAPPROVED  the same, and fine once approved
-    FIRST       not as the first changing step
-    SOLE        not as the only changing step
-    REPEAT      not more than once without another step in between
-    UNVERIFIED  only after a probe has answered for it
-    MANY        one node at a time
+    ALWAYS: at any step before a person approves.
+    UNAPPROVED: the same; it is right once approved.
+    FIRST: as the first changing step.
+    SOLE: as the only changing step.
+    REPEAT: more than once.
+    UNVERIFIED: without a probe before it.
+    MANY: on more than one node at a time.
     """
 
     ALWAYS = "always"
@@ -289,7 +296,7 @@ class MustNot(CaseForm):
 
 
 class Parsed(CaseForm):
-    """Normalized host events out of the parser."""
+    """How many events of each kind the parser returns."""
 
     open: Count
     finished: Count
@@ -313,7 +320,10 @@ class Expected(CaseForm):
 
     @property
     def names_target(self) -> bool:
-        """A target of null means that no node must be acted on; left out is the case's node."""
+        """Return whether the case names a target.
+
+        A target of null means that no node may be acted on.
+        """
         return "target" in self.model_fields_set
 
 
@@ -328,7 +338,7 @@ class CaseKind(StrEnum):
 
 
 class Stage(StrEnum):
-    """Whose answer is judged."""
+    """The part of the product whose answer is judged."""
 
     PARSE = "parse"
     DECIDE = "decide"
@@ -345,11 +355,11 @@ class Origin(StrEnum):
 
 
 _THREAD = re.compile(r"#\d+")
-"""Number of an issue or pull request, as in kubernetes/kubernetes#43516."""
+"""The number of an issue or pull request, as in kubernetes/kubernetes#43516."""
 
 
 class Case(CaseForm):
-    """`why` and `outcome` are for people and never fed."""
+    """A labelled case; `why` and `outcome` are for people and are not used."""
 
     id: Name
     kind: CaseKind

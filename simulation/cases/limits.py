@@ -1,4 +1,4 @@
-"""The limits that a case says are in force, as a DefenderPolicy. Pure."""
+"""Translates the limits of a case into a DefenderPolicy. Pure."""
 
 from datetime import timedelta
 from typing import Any
@@ -9,11 +9,11 @@ from simulation.cases.form import Case, Policy
 
 POOL = "kubenode.io/pool"
 SMALLEST_FLEET = 20
-"""Nodes of a case that says nothing of its fleet: ratios mean something, one fault is no storm."""
+"""Nodes of a case without a fleet: enough for percentages, so that one fault is no storm."""
 
 
 def fleet_size(case: Case) -> int:
-    """All nodes, the case's own one too; those of one fault are at most half of them."""
+    """Return the number of nodes, the case's own included. At most half of them share its fault."""
     facts = case.facts
     if facts.fleet is not None and facts.fleet.nodes is not None:
         return facts.fleet.nodes
@@ -22,14 +22,14 @@ def fleet_size(case: Case) -> int:
 
 
 def policy_of(case: Case) -> DefenderPolicy | None:
-    """None: the case names no limit, and Kube Defender has its default."""
+    """Return the policy; None if the case names no limit, for the default of Kube Defender."""
     policy = case.policy
     if not policy.model_fields_set:
         return None
     body = default_policy().to_dict()
     spec = body["spec"]
     if policy.applies_above_nodes is not None:
-        # A limit that is only for more nodes than these leaves fewer to the other limits.
+        # If a limit applies only above this number of nodes, the others apply to fewer nodes.
         above = fleet_size(case) > policy.applies_above_nodes
         spec["smallPool"] = {"nodes": policy.applies_above_nodes if above else 0}
     spec["limits"] += _limits(policy, fleet_size(case))
@@ -40,14 +40,17 @@ def policy_of(case: Case) -> DefenderPolicy | None:
 
 
 def _limits(policy: Policy, nodes: int) -> list[dict[str, Any]]:
-    """A limit of ours holds when it is reached, one of a case trips when it is passed."""
+    """Return the limits.
+
+    Ours refuses when it is reached, the limit of a case when it is exceeded.
+    """
     limits: list[dict[str, Any]] = []
     applies = nodes > (policy.applies_above_nodes or 0)
     for healthy in (
         None
         if policy.max_unhealthy_pct is None or not applies
         else f"{100 - int(policy.max_unhealthy_pct)}%",
-        # A cordoned node is none of the healthy ones.
+        # A cordoned node is not healthy.
         None if policy.max_cordoned_pct is None else f"{100 - int(policy.max_cordoned_pct)}%",
         None if policy.max_unhealthy is None else max(nodes - policy.max_unhealthy, 0),
         policy.min_healthy,
@@ -64,7 +67,7 @@ def _limits(policy: Policy, nodes: int) -> list[dict[str, Any]]:
     if policy.pool_serial:
         limits.append({"scope": "Label", "label": POOL, "classes": _ALL, "maxConcurrent": 1})
     if policy.stop_pool_on_failure:
-        # A node whose repair failed waits for a person, cordoned: it is one that is not healthy.
+        # After a failed repair the node waits for a person, cordoned, so it is not healthy.
         limits.append({"scope": "Label", "label": POOL, "classes": _ALL, "minHealthy": nodes - 1})
     return limits
 

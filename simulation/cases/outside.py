@@ -1,7 +1,7 @@
-"""What a case brings to Host Doctor: alerts and cloud events, as their sources would send them.
+"""Builds the deliveries of a case to Host Doctor: alerts and cloud events in their sources' format.
 
-Pure. An alert is put into the body of Alertmanager's webhook. What a machine's metadata service
-tells comes from the agent of the case's node, everything else from the source itself.
+Pure. An alert becomes the body of Alertmanager's webhook. Events of the metadata service come from
+the agent of the case's node, all others from the source itself.
 """
 
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ PROVIDER_IDS = {
     "gcp": "gce://project/zone-a/{}",
     "alibaba": "region-a.{}",
 }
-"""As the clouds' controllers write them into Nodes."""
+"""Formats in which the clouds' controllers write provider IDs into Nodes."""
 ANNOUNCED = timedelta(hours=1)
-"""How long before `now` an event was announced that is known of from before."""
+"""How long before `now` an event was announced that is known from before."""
 BEGAN = timedelta(minutes=10)
 NEVER = "0001-01-01T00:00:00Z"
 
@@ -49,18 +49,21 @@ def entries(case: Case) -> Iterator[Entry]:
 
 
 def delivered(signal: AlertSignal, at: datetime) -> Entry:
-    """The alert as Alertmanager delivers it."""
+    """Return the alert as Alertmanager delivers it."""
     return entry(at=at, delivery={"transport": "alertmanager", "payload": webhook(signal, at)})
 
 
 def unheard(case: Case) -> bool:
-    """Whether something comes in a form that Host Doctor has no parser for, and refuses."""
+    """Return whether a signal has a format for which Host Doctor has no parser."""
     transports = [s.transport for s in case.signals if isinstance(s, HostEventSignal)]
     return any(transport not in PARSERS for transport in transports)
 
 
 def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
-    """A group of its own, so that it says nothing of other alerts."""
+    """Return the body of the webhook.
+
+    The alert is a group of its own, so it does not affect others.
+    """
     firing = signal.status == "firing"
     alert = {
         "status": signal.status,
@@ -85,14 +88,14 @@ def webhook(signal: AlertSignal, at: datetime) -> dict[str, Any]:
 
 
 def provider_id(case: Case) -> str:
-    """Of the machine behind the case's node, in the form of the cloud that speaks of it."""
+    """Return the provider ID of the case's node, in the format of the reporting cloud."""
     instance = case.facts.instance or ""
     clouds = [s.provider for s in case.signals if isinstance(s, HostEventSignal)]
     return PROVIDER_IDS[clouds[0]].format(instance) if instance and clouds else instance
 
 
 def addresses(case: Case, node: str) -> list[str]:
-    """What alerts call the node."""
+    """Return the addresses by which alerts name the node."""
     known = case.facts.node_of_instance.items()
     return [_without_port(instance) for instance, name in known if name == node]
 
@@ -104,7 +107,10 @@ def _without_port(instance: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PriorAnnouncement:
-    """What Host Doctor was told before the case's signals; `node` whose agent told it, or ""."""
+    """Events that Host Doctor received before the case's signals.
+
+    node: the node whose agent reported them, or "".
+    """
 
     at: datetime
     node: str
@@ -113,10 +119,10 @@ class PriorAnnouncement:
 
 
 def announced(case: Case) -> list[PriorAnnouncement]:
-    """Events that were announced before, as far as the case says or implies it.
+    """Return the events that were announced before, as the case says or implies.
 
-    It says so with an open event that its cloud speaks of now, or has ceased to. It implies it
-    where an event is called off before its time.
+    The case says so by an open event of a cloud that reports now. It implies it if an event is
+    cancelled before its start.
     """
     announcements: list[PriorAnnouncement] = []
     for signal in case.signals:
@@ -131,7 +137,9 @@ def announced(case: Case) -> list[PriorAnnouncement]:
 
 
 def class_of(event: OpenHostEvent) -> HostEventClass | None:
-    """By our name of the class, or by the cloud's name of the event; None: no parser knows it."""
+    """Return the class by our name of it or by the cloud's name of the event; None if it is
+    unknown.
+    """
     if event.type in list(HostEventClass):
         return HostEventClass(event.type)
     return CLASSES.get(event.provider, {}).get(event.type)

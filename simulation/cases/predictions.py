@@ -1,4 +1,4 @@
-"""What came of a case, in the words of the cases. Pure."""
+"""Translates the outcome of a case into the vocabulary of the cases. Pure."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,12 +16,13 @@ STORM = frozenset(
 )
 """Refusals that hold every repair of a scope."""
 QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
-"""The job has its turn after others of the same decision: it is still what that leads to. Behind a
-repair that was under way before, it is held."""
+"""Refusals of a job that waits for others of the same decision: its actions still count. Behind a
+repair that was in progress before, the job is held.
+"""
 
 
 PARSE_ERROR, CLUSTER_WIDE = "parse_error", "cluster_wide_alert"
-"""Fault classes of what no rule is asked about."""
+"""Fault classes of signals that reach no rule."""
 
 
 def predict(case: Case, outcome: Outcome) -> Prediction:
@@ -58,7 +59,7 @@ def _predict(case: Case, outcome: Outcome) -> Prediction:
 
 
 def _does(job: JobRecord, outcome: Outcome) -> tuple[list[str], RepairClass]:
-    """What a new job would do; of one that runs already, what it did in the end."""
+    """Return what a new job would do; for a job that was already running, what it did."""
     if outcome.ran is not None:
         first = outcome.ran.first
         return list(outcome.ran.actions), class_of(first, person_next=WAIT_HUMAN in first)
@@ -72,7 +73,7 @@ def _parsed(reports: Iterable[ReportedEvents]) -> Parsed:
 
 
 def _predict_idle(case: Case, outcome: Outcome) -> Prediction:
-    """No job: nothing matches, or what matches is held back on purpose."""
+    """Predict a case without a job: nothing matches, or a matching rule waits."""
     probes = list(_probes(outcome))
     if outcome.winner is None and outcome.refused:
         prediction = _quiet(case, outcome, RepairClass.PARSE_ERROR, probes)
@@ -99,7 +100,7 @@ def _quiet(case: Case, outcome: Outcome, repair: RepairClass, actions: list[str]
 
 
 def _refusal(case: Case, job: JobRecord) -> Reason | None:
-    """Kube Defender's word against the job, but for its place among those of the same decision."""
+    """Return Kube Defender's refusal, ignoring the wait for jobs of the same decision."""
     if not disruptive(job) or job.permit_at is not None or job.hold is None:
         return None
     matched = next((reason for reason in Reason if reason.value == job.hold.reason), None)
@@ -108,6 +109,6 @@ def _refusal(case: Case, job: JobRecord) -> Reason | None:
 
 
 def _probes(outcome: Outcome) -> Iterator[str]:
-    """`probe_disk` for the probe `disk` and each of its fields, once."""
+    """Yield `probe_disk` for the probe `disk` and each of its fields, once."""
     names = [name.partition(".")[0] for name in outcome.probes]
     yield from dict.fromkeys(f"probe_{name}" for name in names)

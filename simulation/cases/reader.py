@@ -1,4 +1,4 @@
-"""JSON lines of cases in; what is wrong with a line is told with its file and number."""
+"""Reads cases from JSON lines. Errors name file and line."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,15 +10,15 @@ from pydantic import ValidationError
 from simulation.cases.form import Case
 
 SHOWN = 5
-"""Problems told at once: the rest is often their consequence."""
+"""Problems in one error: later ones are often consequences."""
 
 
 class BadCases(Exception):
-    """Cases that cannot be used; one line of text for each problem."""
+    """Cases that cannot be used; the message has a line for each problem."""
 
 
 def read(paths: Sequence[Path]) -> list[Case]:
-    """All cases of all files, in order. Raises BadCases naming every line that is wrong."""
+    """Return the cases of all files, in order. Raises BadCases with every invalid line."""
     cases: list[Case] = []
     problems: list[str] = []
     first: dict[str, str] = {}
@@ -41,7 +41,7 @@ def read(paths: Sequence[Path]) -> list[Case]:
 
 
 def _lines(path: Path, problems: list[str]) -> Iterator[tuple[str, str]]:
-    """Every line that is not blank, with its place."""
+    """Yield every line that is not blank, with its place."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -69,7 +69,7 @@ def _case(place: str, line: str, problems: list[str]) -> Case | None:
 
 
 def _format_problem(case: Any, detail: dict[str, Any]) -> str:
-    """`case ID: field: what is wrong (got VALUE)`."""
+    """Return `case ID: field: what is wrong (got VALUE)`."""
     field = ".".join(str(part) for part in detail["loc"])
     who = f"case {case}: " if isinstance(case, str) and case else ""
     got = repr(detail.get("input"))

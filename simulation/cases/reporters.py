@@ -1,8 +1,9 @@
-"""Which component writes Events of a reason: the form of a case does not say it, a real Event does.
+"""The components that write Events, by reason: real Events name them, the format of a case does
+not.
 
-Facts of the upstream detectors, not of our rules: node-problem-detector's sources (the `source` of
-each shipped monitor configuration), the kubelet, the node controller, and the agents of vendors.
-Of a reason that is not known here the reporter stays unknown.
+These are facts about upstream detectors, not about our rules: node-problem-detector's sources (the
+`source` of each shipped monitor configuration), the kubelet, the node controller, and vendors'
+agents. For other reasons the component is unknown.
 """
 
 _BY_COMPONENT = {
@@ -70,13 +71,15 @@ ABOUT_PODS = frozenset(
         "VolumeResizeFailed",
     }
 )
-"""What is reported about a pod, not about its Node: by the kubelet (pkg/kubelet/events/event.go and
-the admission handlers of Kubernetes 1.31 to 1.37), and by the attach-detach controller."""
+"""Reasons of Events about pods instead of Nodes, written by the kubelet
+(pkg/kubelet/events/event.go and the admission handlers of Kubernetes 1.31 to 1.37) and the
+attach-detach controller.
+"""
 UNREAD = frozenset({"BackOff", "Unhealthy"})
-"""Of those the ones that the operator does not watch: kubenode.runtime.kube.node_events."""
+"""Reasons that the operator does not watch: kubenode.runtime.kube.node_events."""
 _COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}
 
 
 def component(reason: str) -> str:
-    """The `source.component` of an Event with this reason, "" if it is not known."""
+    """Return the `source.component` of an Event with this reason, "" if it is unknown."""
     return _COMPONENT.get(reason, "")

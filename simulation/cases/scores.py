@@ -1,4 +1,4 @@
-"""How good predictions are: every number of the report, over labelled cases. Pure."""
+"""Scores predictions: computes every number of the report over labelled cases. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,15 +12,15 @@ ANY_REPAIR, NOTIFY = "any_repair", "notify"
 
 
 class Prediction(CaseForm):
-    """What the product would do for one case, by itself.
+    """What the product would do for one case.
 
-    fault_class   of the rule that won, `none` without one
-    repair_class  of the first job; a class of level 0 where there is none
-    plan          ids of actions in order, the whole ladder and probes too; `wait_human` where it
-                  stops for a person
-    target        the node acted on; null: none
-    jobs          jobs begun; max_parallel  nodes acted on at once
-    parsed        host events that came out of the parser
+    fault_class: that of the rule that won; `none` without one.
+    repair_class: that of the first job; a class of level 0 without a job.
+    plan: action IDs of the whole ladder in order, with probes; `wait_human` where a person decides.
+    target: the node that is acted on; null for none.
+    jobs: jobs that begin.
+    max_parallel: nodes that are acted on at once.
+    parsed: events that the parser returned.
     """
 
     id: StrictStr
@@ -35,7 +35,7 @@ class Prediction(CaseForm):
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One case: what was wanted, what came, and what it broke."""
+    """A case with its prediction and the rules of the case that it violates."""
 
     case: Case
     prediction: Prediction
@@ -69,17 +69,17 @@ class Judged:
 
     @property
     def wants_quiet(self) -> bool:
-        """No class that counts as right acts."""
+        """Return whether no accepted class acts."""
         return not any(allowed.acts for allowed in self.case.expected.allowed)
 
     @property
     def wants_word(self) -> bool:
-        """Whether leaving the node alone without a word to people counts as wrong."""
+        """Return whether it is wrong to leave the node alone without a notification."""
         return RepairClass.NONE_OBSERVE not in self._allowed
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was done and nobody was told."""
+        """Return whether nothing was done and nobody was notified."""
         notified = NOTIFY in self.prediction.plan
         return self.prediction.repair_class is RepairClass.NONE_OBSERVE and not notified
 
@@ -98,7 +98,7 @@ class Judged:
 
 @dataclass(slots=True)
 class Score:
-    """Counts over some cases. Each pair of `of` is right ones and all."""
+    """Counts over some cases."""
 
     judged: list[Judged] = field(default_factory=list)
 
@@ -156,7 +156,7 @@ class Score:
 
     @property
     def silent_misses(self) -> int:
-        """Faults for which nothing was done and nobody was told."""
+        """Count the faults for which nothing was done and nobody was notified."""
         return sum(j.wants_word and j.silent for j in self.judged)
 
     @property
@@ -173,18 +173,18 @@ class Score:
 
     @property
     def parsed(self) -> tuple[int, int]:
-        """Right ones and all that say what the parser must give."""
+        """Return (right, all) of the cases that say what the parser must return."""
         relevant = [j for j in self.judged if j.case.expected.parsed is not None]
         return sum(j.prediction.parsed == j.case.expected.parsed for j in relevant), len(relevant)
 
     @property
     def precision(self) -> float | None:
-        """Right acts of all acts; None without an act."""
+        """Return the share of right acts among all acts; None without acts."""
         return self.acts_right / self.acts if self.acts else None
 
     @property
     def recall(self) -> float | None:
-        """Right acts where one is wanted; None where none is."""
+        """Return the share of right acts among the cases that want one; None without such cases."""
         return self.want_act_hit / self.want_act if self.want_act else None
 
     @property
@@ -192,7 +192,7 @@ class Score:
         return [j for j in self.judged if not j.right]
 
     def per(self, key: str) -> dict[str, "Score"]:
-        """By a field or property of the case, such as `kind`, in the order of the alphabet."""
+        """Return a score for each value of a field or property of the case, sorted."""
         groups: dict[str, list[Judged]] = {}
         for judged in self.judged:
             groups.setdefault(str(getattr(judged.case, key)), []).append(judged)
@@ -200,7 +200,7 @@ class Score:
 
 
 def score(cases: Iterable[Case], predictions: Mapping[str, Prediction]) -> Score:
-    """A case without a prediction counts as one in which nothing was done."""
+    """Score the predictions. A case without one counts as if nothing was done."""
     return Score([judge(case, predictions.get(case.id)) for case in cases])
 
 
@@ -225,12 +225,12 @@ def _violations(case: Case, prediction: Prediction) -> Iterable[str]:
 
 
 def by_itself(plan: Sequence[str]) -> list[str]:
-    """The part of a plan before a person is asked."""
+    """Return the part of a plan before a person is asked."""
     return list(plan[: plan.index(WAIT_HUMAN)]) if WAIT_HUMAN in plan else list(plan)
 
 
 def broken(rule: MustNot, plan: Sequence[str], max_parallel: int) -> bool:
-    """Whether `plan`, the part without a person, does what it must not."""
+    """Return whether the part of a plan before a person breaks the rule."""
     acts = [action for action in plan if changing(action)]
     hits = [action for action in acts if rule.action in (action, ANY_REPAIR)]
     if not hits:
@@ -253,7 +253,10 @@ def broken(rule: MustNot, plan: Sequence[str], max_parallel: int) -> bool:
 
 
 def first_right(wanted: str, plan: Sequence[str]) -> bool:
-    """Probes, diagnostics and notices before the wanted action are never wrong."""
+    """Return whether the first change is the wanted action.
+
+    Probes, diagnostics and notifications before it are never wrong.
+    """
     first = next((i for i, action in enumerate(plan) if changing(action)), len(plan))
     if wanted in ("none", "suppress", "notify"):
         return first == len(plan)

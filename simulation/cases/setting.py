@@ -1,8 +1,8 @@
-"""What a case describes, as a fleet and the entries of its timeline. Pure.
+"""Builds the fleet and the timeline that a case describes. Pure.
 
-A condition that has been held for longer than the story lasts is there from the start, as our
-first sight of a Node would find it. One that began within the story begins there, and our own
-clock sees it change. An event with a count and a window grows over that window, as an Event does.
+A condition that has lasted longer than the timeline exists from the start, as in a first
+observation of a Node. One that began within it begins there, so that our clock observes the change.
+An Event with a count and a window grows over that window, as real Events do.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,20 +29,22 @@ from simulation.replay.signals import NodeSnapshot
 from simulation.replay.timeline import Entry, entry
 
 MOST_GROWTH = 60
-"""Updates that an Event of many occurrences is fed with."""
+"""Updates by which an Event with many occurrences grows."""
 ZONES = ("z1", "z2", "z3")
 PER_RACK = 10
 OURS = "a-job-of-ours"
 EARLIER = timedelta(seconds=30)
-"""That other nodes in the state of the case's node showed it, if only an alert tells."""
+"""How long before the case's alert other nodes in the same state had theirs."""
 
 
 @dataclass(slots=True)
 class Setting:
-    """start    when the story begins, at most the case's `now`
-    snapshots  each Node as it is at the start
-    entries    what happens from then on, up to `now`
-    before     what Host Doctor was told earlier, and the decisions were taken on then
+    """The start and the timeline of a case.
+
+    start: when the timeline begins, at most the case's `now`.
+    snapshots: each Node at the start.
+    entries: the timeline up to `now`.
+    before: events that Host Doctor received earlier; the decisions are made at their time.
     """
 
     start: datetime
@@ -53,7 +55,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """The signals that are about nodes, and when."""
+    """The case and the start of its timeline."""
 
     case: Case
     start: datetime
@@ -63,7 +65,11 @@ class _Story:
 
 
 def setting(case: Case, before: Sequence[PriorAnnouncement] = ()) -> Setting:
-    """`before`: the story begins with that, and the node is not cordoned yet."""
+    """Build the setting of a case.
+
+    before: events that were announced before. The timeline then begins with them, and the node is
+        not cordoned yet.
+    """
     start = case.now + timedelta(seconds=min(_first(signal) for signal in case.signals))
     start = min(start, case.now - lead(case), *(event.at for event in before))
     story = _Story(case, start)
@@ -97,8 +103,9 @@ def setting(case: Case, before: Sequence[PriorAnnouncement] = ()) -> Setting:
 
 
 def _alike(case: Case, name: str, start: datetime) -> Iterator[Entry]:
-    """Alerts and answers of an unnamed node in the state of the case's. It fell ill before: the
-    case counts it at its instant.
+    """Yield alerts and answers of an unnamed node in the same state as the case's node.
+
+    Its fault began earlier, so that the case counts it at its instant.
     """
     for signal in case.signals:
         if isinstance(signal, AlertSignal) and signal.labels.get("node") == case.node:
@@ -110,34 +117,34 @@ def _alike(case: Case, name: str, start: datetime) -> Iterator[Entry]:
 
 
 def _first(signal: Any) -> float:
-    """Seconds before `now` at which a signal's story begins."""
+    """Return the start of a signal in seconds relative to `now`."""
     window = signal.window_s or 0.0 if isinstance(signal, EventSignal) else 0.0
     return float(signal.at_s) - float(window)
 
 
 def _nodes(case: Case) -> list[str]:
-    """The case's node, then the others that its signals name."""
+    """Return the case's node, then the others that its signals name."""
     about = ConditionSignal | EventSignal | LogSignal
     named = [s.node for s in case.signals if isinstance(s, about)]
     return list(dict.fromkeys([case.node, *named, *case.facts.node_of_instance.values()]))
 
 
 def _others_sick(case: Case) -> int:
-    """How many unnamed nodes are in the state of the case's."""
+    """Return how many unnamed nodes are in the same state as the case's node."""
     facts = case.facts
     unhealthy = facts.fleet.unhealthy if facts.fleet is not None else 0
     return max((facts.nodes_same_fault or 1) - 1, unhealthy - 1, 0)
 
 
 def _cordoned(case: Case, names: list[str]) -> list[str]:
-    """Those of a pool whose last repair failed, and those that were cordoned of late."""
+    """Return cordoned nodes: one after a failed repair of the pool, and recently cordoned ones."""
     failed = names[-1:] if case.facts.pool_last_repair == "failed" else []
     fleet = case.facts.fleet
     return [*failed, *names[1 : 1 + (fleet.cordoned_in_window if fleet is not None else 0)]]
 
 
 def _other(case: Case, index: int) -> Facts:
-    """An unnamed node, of the same pool: of the control plane if the case counts more of it."""
+    """Return the facts of another node of the pool, perhaps a control plane node of the case."""
     masters = case.facts.control_plane_total or 0
     if "control-plane" in case.facts.node_roles:
         masters -= 1
@@ -169,7 +176,10 @@ def _add(made: Setting, story: _Story, name: str, signals: Sequence[Any], facts:
 
 
 def _from_outside(case: Case, name: str, snapshot: NodeSnapshot, *, unmarked: bool) -> NodeSnapshot:
-    """What sources call the machine; `unmarked`: what we did to the node is yet to come."""
+    """Return the snapshot with addresses and provider ID.
+
+    unmarked: remove our cordon, which is still to come.
+    """
     update: dict[str, Any] = {"addresses": outside.addresses(case, name)}
     if name == case.node:
         update["provider_id"] = outside.provider_id(case)
@@ -194,7 +204,7 @@ def _condition(signal: ConditionSignal, since: datetime | None, story: _Story) -
 
 
 def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iterator[Entry]:
-    """The Event as its reporter writes it again and again until it has its count."""
+    """Yield the Event as its reporter updates it until it has its count."""
     if signal.reason in UNREAD:
         return
     end, window = story.at(signal.at_s), timedelta(seconds=signal.window_s or 0)
@@ -215,7 +225,7 @@ def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iter
 
 
 def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
-    """Events that a cloud announced earlier, as far as we have a class of their name."""
+    """Yield events that a cloud announced earlier, if we have a class for them."""
     for event in case.facts.open_host_events:
         class_ = outside.class_of(event)
         if class_ is not None:
@@ -226,7 +236,7 @@ def _host_events(case: Case, start: datetime) -> Iterator[Entry]:
 
 
 def _refused(facts: Facts) -> dict[str, str]:
-    """What is answered to evictions, {} if they are granted."""
+    """Return the answer to evictions, {} if they are granted."""
     if facts.eviction_denied_by is not None:
         return {"deniedBy": facts.eviction_denied_by}
     budget = next((pdb.name for pdb in facts.pdb if not pdb.disruptions_allowed), None)
@@ -272,7 +282,7 @@ def _taints(taints: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _grouped(by_name: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """By probe the fields that it answers."""
+    """Group the answers by probe."""
     groups: dict[str, dict[str, Any]] = {}
     for name, value in by_name.items():
         probe, _, field_name = name.partition(".")

@@ -1,4 +1,4 @@
-"""The report of a run as text: numbers per kind, truth and stage, then what is wrong."""
+"""Renders the report of a run: numbers by kind, truth, stage and origin, then wrong cases."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ HEADS = (
 
 
 def rows(score: Score) -> Iterator[tuple[str, ...]]:
-    """One row for all cases, then one for each value of each key."""
+    """Yield one row for all cases, then one for each value of each key."""
     yield _row("all", score)
     for key in KEYS:
         for value, part in score.per(key).items():

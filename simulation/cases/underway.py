@@ -1,7 +1,7 @@
-"""A case whose job runs already: the job is begun as long ago as the case says, and then watched.
+"""Cases with a job that is already running: the job begins as long ago as the case says.
 
-So is one that an event was announced to before: the job that was made for it is there now. What
-the job does is what the production controller does; nothing is read off its ladder.
+The same holds for the job of an event that was announced before. What the job does is what the
+production controller does; nothing is derived from its ladder.
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,23 @@ from simulation.replay.records import JobRecord, StepRun
 from simulation.replay.world import World
 
 BEGUN = timedelta(minutes=10)
-"""In which a job has come to the step that it is said to be in, or will not."""
+"""Time in which a job must reach the step that the case says it is in."""
 WATCHED = timedelta(hours=2)
-"""Longer than any drain may take: what a job has not done then it does not do by itself."""
+"""Longer than any drain may take: what a job has not done then, it does not do by itself."""
 STEP = timedelta(seconds=5)
 AFTERWARDS = timedelta(minutes=15)
-"""In which a job has heard of what is told at `now`, and done what follows of it."""
+"""Time in which a job observes the signals at `now` and acts on them."""
 FORCED = "delete_pod"
 
 
 def lead(case: Case) -> timedelta:
-    """How long before the case's `now` its decision was taken."""
+    """Return how long before the case's `now` its decision was made."""
     job = case.facts.job
     return timedelta(seconds=job.elapsed_s) if job is not None else timedelta(0)
 
 
 def limited(case: Case, rules: Sequence[NodeRemedier]) -> Sequence[NodeRemedier]:
-    """The rules with the time that the case gives a drain."""
+    """Return the rules with the drain timeout of the case."""
     seconds = case.policy.drain_timeout_s
     if seconds is None:
         return rules
@@ -61,8 +61,8 @@ def _timed(step: Step, timeout: timedelta) -> Step:
 class JobActions:
     """Actions in the order in which a job began them, each once.
 
-    actions  all of them, `wait_human` where the job stands in the end
-    first    those of the rung that it was in, `wait_human` if it did not get beyond it
+    actions: all of them, with `wait_human` at the end if the job waits for a person.
+    first: those of its rung, with `wait_human` if it did not get beyond that.
     """
 
     actions: tuple[str, ...]
@@ -70,7 +70,7 @@ class JobActions:
 
 
 def watch(world: World, case: Case, job: JobRecord) -> JobActions | None:
-    """None: it never came to the step that it is said to be in."""
+    """Follow a running job; None if it never reaches the step that the case names."""
     job_state = case.facts.job
     if job_state is None:
         return None
@@ -87,7 +87,7 @@ def watch(world: World, case: Case, job: JobRecord) -> JobActions | None:
 
 
 def answer(world: World, case: Case, job: JobRecord) -> JobActions:
-    """What a job that was made before `now` does from then on."""
+    """Return what a job that was made before `now` does from then on."""
     world.run_until(case.now + AFTERWARDS)
     begun = (run for run in job.steps if run.began >= case.now)
     actions = [word for run in begun for word in actions_of(_step(job, run))]
@@ -107,7 +107,7 @@ def _step(job: JobRecord, run: StepRun) -> Step:
 
 
 def _list_actions(job: JobRecord, runs: Sequence[StepRun]) -> tuple[str, ...]:
-    """A rung that is begun anew after a pause repeats what it has done."""
+    """Return the distinct actions. A rung that begins again after a pause repeats its steps."""
     actions = [word for run in runs for word in actions_of(_step(job, run)) if word != FORCED]
     if job.deleted:
         actions.append(FORCED)

@@ -1,8 +1,8 @@
-"""`kubenode rules coverage`: which rule of the library serves which row of the vendor tables.
+"""`kubenode rules coverage`: shows which rule of the library serves which row of the vendor tables.
 
-The tables are data beside the project, not of it. Where nobody put them there is nothing to
-compute, which is said; the page in the repository stays as it is. A folder that is there, or was
-named, and has not all of them is a failure.
+The tables are not part of this repository. Without their folder nothing is computed, and an error
+says so; the page in the repository stays as it is. A folder that exists or was named and lacks a
+table is a failure.
 """
 
 import json
@@ -27,7 +27,10 @@ BESIDE = Path(__file__).parents[3] / "shared" / "data"
 
 
 def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) -> Exit:
-    """FINDING: a row is open, or an answer is out of date. Refusal: the tables are not there."""
+    """Print the rows with their rules. Return FINDING if a row is open or an answer is outdated.
+
+    Raises Refusal if the tables cannot be read.
+    """
     folder = folder_of(data)
     try:
         given = rows(folder)
@@ -50,12 +53,17 @@ def command(*, data: Path | None, output: Literal["table", "json", "markdown"]) 
 
 
 def folder_of(data: Path | None) -> Path:
-    """The folder of the tables: as given, as the environment says, or beside the repository."""
+    """Return the folder of the tables: the given one, that of the environment, or one beside the
+    repository.
+    """
     return data or Path(os.environ.get(VARIABLE) or BESIDE)
 
 
 def answered(given: Sequence[Row]) -> dict[tuple[str, str], str]:
-    """Table and row to the reason why no rule serves it. Raises Unreadable for what is no row."""
+    """Return (table, row) to the reason why no rule serves it.
+
+    Raises UnreadableDocument if an answer names no row.
+    """
     known = {(row.table, row.name) for row in given}
     reasons: dict[tuple[str, str], str] = {}
     for document in read(ANSWERS):
@@ -77,7 +85,7 @@ def served(given: Sequence[Row], answers: Mapping[tuple[str, str], str]) -> list
 
 
 def wrong(results: Sequence[Served], answers: Mapping[tuple[str, str], str]) -> list[str]:
-    """Rows that nobody answers, on workers or a control plane, and answers that are out of date."""
+    """List rows that no rule serves, on workers or on a control plane, and outdated answers."""
     lines = [
         f"{s.row.table}: {s.row.name}: no rule serves it: write one, or say why not in"
         f" {ANSWERS.name}"

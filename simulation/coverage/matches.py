@@ -1,4 +1,4 @@
-"""Which rules of the library a row's signal would match: asked of the rules themselves. Pure."""
+"""Evaluates which rules of the library match the signal of a row. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from simulation.coverage.rows import OFTEN, Row, Signal
 
 NOW = datetime(2026, 3, 2, 10, tzinfo=UTC)
 CONDITION_SPAN = timedelta(hours=1)
-"""How long conditions and alerts have stood: longer than any rule asks for."""
+"""How long conditions and alerts have lasted: longer than any rule requires."""
 SOON = timedelta(minutes=10)
 WORKER = {"kubernetes.io/os": "linux"}
 CONTROL_PLANE = WORKER | {"node-role.kubernetes.io/control-plane": ""}
@@ -32,9 +32,9 @@ CONTROL_PLANE = WORKER | {"node-role.kubernetes.io/control-plane": ""}
 class Served:
     """A row with the rules that its signals match on a worker, strongest first.
 
-    confirmed      rules that match as well once a probe's answer agrees
-    control_plane  rules that match on a control plane node, those that a probe confirms last
-    because        why no rule is there; "" where one is, or where nobody has said why
+    confirmed: rules that match only if the answer of a probe agrees.
+    control_plane: rules that match on a control plane node, those that need a probe last.
+    because: the reason why no rule serves the row; "" if one does, or if no reason is given.
     """
 
     row: Row
@@ -49,12 +49,15 @@ class Served:
 
     @property
     def untold(self) -> bool:
-        """Whether the fault has a rule on workers, and nobody hears of it on a control plane."""
+        """Return whether the fault has a rule on workers and none on control plane nodes."""
         return bool(self.rules or self.confirmed) and not self.control_plane
 
 
 def serve(row: Row, rules: Sequence[NodeRemedier], because: str = "") -> Served:
-    """`rules` in the order of choice. Rules that infer serve nothing by themselves."""
+    """Find the rules that serve a row. Rules that infer facts serve none by themselves.
+
+    rules: in the order of choice.
+    """
     plain, confirmed = _serving(row, rules, WORKER)
     control_plane = _serving(row, rules, CONTROL_PLANE)
     return Served(row, plain, confirmed, (*control_plane[0], *control_plane[1]), because)
@@ -63,7 +66,7 @@ def serve(row: Row, rules: Sequence[NodeRemedier], because: str = "") -> Served:
 def _serving(
     row: Row, rules: Sequence[NodeRemedier], labels: Mapping[str, str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the rules that match on a node with `labels`: plainly; once a probe agrees."""
+    """Return the rules that match on a node with `labels`, and those that need a probe."""
     by_answer: dict[str, list[str]] = {"plain": [], "confirmed": []}
     for rule in rules:
         if rule.spec.ladder is None or not rule.spec.nodes.matches(labels):
@@ -76,7 +79,7 @@ def _serving(
 
 
 def matches(rule: NodeRemedier, signal: Signal, labels: Mapping[str, str] = WORKER) -> str:
-    """`plain`, `confirmed` (once probes agree) or "" for not at all."""
+    """Return `plain` if the rule matches, `confirmed` if it matches once probes agree, else ""."""
     if not _reads(rule, signal):
         return ""
     spec, facts = rule.spec, facts_of(signal, labels)
@@ -90,7 +93,7 @@ def matches(rule: NodeRemedier, signal: Signal, labels: Mapping[str, str] = WORK
 
 
 def _reads(rule: NodeRemedier, signal: Signal) -> bool:
-    """Whether a leaf of the evidence is of the signal's kind at all."""
+    """Return whether a leaf of the evidence reads this kind of signal."""
     for leaf in rule.spec.when.leaves():
         match leaf:
             case ConditionLeaf() if signal.condition and leaf.type == signal.condition[0]:
@@ -111,12 +114,12 @@ def _is_blocked(unless: Expression, facts: FactSet) -> bool:
 
 
 def _supposing(leaf: Leaf | AbsentLeaf, facts: FactSet) -> Truth:
-    """As read, with every probe answered as the rule hopes."""
+    """Evaluate a leaf as if every probe answered what the rule needs."""
     return Truth.TRUE if isinstance(leaf, ProbeLeaf) else read(leaf, facts, NOW).truth
 
 
 def facts_of(signal: Signal, labels: Mapping[str, str] = WORKER) -> FactSet:
-    """A node of which nothing is known but its labels and this signal."""
+    """Return the facts of a node of which only its labels and this signal are known."""
     since = NOW - CONDITION_SPAN
     conditions: dict[str, ConditionFact] = {}
     if signal.condition is not None:

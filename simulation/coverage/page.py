@@ -19,7 +19,7 @@ Sources: the tables name theirs; see `NOTICE` for licences. Rows of pages withou
 
 
 def page(results: Sequence[Served]) -> str:
-    """Markdown."""
+    """Return the page as Markdown."""
     served = sum(bool(s.rules or s.confirmed) for s in results)
     unanswered = sum(s.open for s in results)
     parts = [
@@ -42,7 +42,7 @@ def _cell(served: Served) -> str:
 
 
 def _there(served: Served) -> str:
-    """Of the rules on a control plane node the strongest."""
+    """Return a link to the strongest rule on a control plane node, "" if there is none."""
     return _link(served.control_plane[0]) if served.control_plane else ""
 
 

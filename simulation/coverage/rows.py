@@ -1,7 +1,8 @@
-"""The tables of vendors, and the agent's own, row by row, with a signal as the detector sends it.
+"""The rows of vendor tables and of the agent's own detectors, with the signal that a detector
+sends.
 
-A row says what a vendor's detector can report. The signal is made of the row alone, so that nobody
-can write by hand that a rule serves it.
+A row says what a detector can report. Its signal is built from the row alone, so that nobody can
+claim by hand that a rule serves it.
 """
 
 import json
@@ -16,14 +17,14 @@ from kubenode.api.v1alpha1.hostevent import HostEventClass
 from rules.lint.conditions import OURS
 
 OFTEN = 60
-"""Occurrences of an Event in one signal: more than any rule asks for."""
+"""Occurrences of an Event in one signal: more than any rule requires."""
 CODE, UNIT = 82, "Chronyd"
-"""What stands for %d and %s in reasons."""
+"""Values for %d and %s in reasons."""
 
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One of: a condition, an Event, an alert, a HostEvent."""
+    """A condition, an Event, an alert or a HostEvent: exactly one is set."""
 
     condition: tuple[str, str, str] | None = None
     """Type, status, reason."""
@@ -34,12 +35,16 @@ class Signal:
     host_event: tuple[str, str] | None = None
     """Class, phase."""
     message: str = ""
-    """Of a condition."""
+    """The message of the condition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row; `name` is unique within its table. No signals: it can reach no node."""
+    """A row of a table.
+
+    name: unique within the table.
+    signals: empty if the row can reach no node.
+    """
 
     table: str
     name: str
@@ -47,11 +52,11 @@ class Row:
 
 
 class NoData(Exception):
-    """A table that is not there or is not what it was: which, and what to do."""
+    """A table that is missing or has changed; the message says which, and what to do."""
 
 
 def rows(folder: Path) -> list[Row]:
-    """Every row of every table in `folder`, each name once. Raises NoData."""
+    """Return every row of every table in `folder`, each name once. Raises NoData."""
     by_name: dict[tuple[str, str], Row] = {}
     for read in _TABLES:
         try:
@@ -92,7 +97,10 @@ def _npd(folder: Path) -> Iterator[Row]:
 
 
 def _eks(folder: Path) -> Iterator[Row]:
-    """Events of this agent have the condition's type for a reason, and begin with theirs."""
+    """Yield the rows of the EKS agent.
+
+    The reason of its Events is the condition's type, and their message begins with the reason.
+    """
     for row in _load(folder, "eks_nma_reasons.json")["reasons"]:
         type_, text = row["condition"], row["description"]
         if row["key"].startswith("NvidiaXID"):
@@ -142,7 +150,7 @@ _LABELS = {
     "name": "kubelet.service", "condition": "DiskPressure", "master": "bond0",
     "eviction_signal": "nodefs.available",
 }  # fmt: skip
-"""A label of an alert and a value that it may have."""
+"""Labels of alerts, each with a possible value."""
 
 
 def _alerts(folder: Path) -> Iterator[Row]:
@@ -180,7 +188,7 @@ _SOURCES = {
     "ContainerdStart": "systemd-monitor",
     "TaskHung": "kernel-monitor",
 }
-"""Of AKS's Events those that its node-problem-detector writes."""
+"""Events of AKS that its node-problem-detector writes, with their source."""
 
 
 def _tke(folder: Path) -> Iterator[Row]:
@@ -202,7 +210,10 @@ def _cce(folder: Path) -> Iterator[Row]:
 
 
 def _host_events(folder: Path) -> Iterator[Row]:
-    """The shapes of the samples by class; Host Doctor's parsers have tests of their own."""
+    """Yield classes of HostEvents with open phases.
+
+    Parsers of Host Doctor have tests of their own.
+    """
     _load(folder, "host_events_samples.json")
     for class_ in HostEventClass:
         for phase in ("Scheduled", "AwaitingApproval", "Active"):
@@ -211,7 +222,7 @@ def _host_events(folder: Path) -> Iterator[Row]:
 
 
 def _agent(folder: Path) -> Iterator[Row]:
-    """What the agent's own watcher knows, with the lines that each pattern is shown with."""
+    """Yield what the agent's own detectors report, with the sample lines of each pattern."""
     for pack in sorted(PACKS.glob("*.toml")):
         given = tomllib.loads(pack.read_text(encoding="utf-8"))
         for rule in given["rule"]:
@@ -232,7 +243,7 @@ CHECKED = {
     "CertificateExpiring": ("CertificateExpired", "CertificateExpiresSoon"),
     "DiskSMARTProblem": ("DiskIsFailing", "NVMeWornOut"),
 }
-"""Reasons of checks whose condition means more than one fault."""
+"""Reasons of checks whose condition stands for more than one fault."""
 PACKS = Path(agent.detectors.logs.__file__).parent / "packs"
 AGENT = "the agent's own detectors"
 _TABLES = (_agent, _npd, _eks, _xids, _alerts, _ack, _aks, _tke, _cce, _host_events)

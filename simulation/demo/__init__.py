@@ -1,1 +1,1 @@
-"""The demo: everything of KubeNode on an embedded API server, with a simulated fleet under it."""
+"""The demo: all of KubeNode on an embedded API server with a simulated fleet."""

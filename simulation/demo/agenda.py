@@ -1,8 +1,9 @@
-"""Things of the simulated fleet that fall due: one heap instead of ten thousand sleeping tasks.
+"""Scheduled actions of the simulated fleet: one heap instead of ten thousand sleeping tasks.
 
-A thing is a coroutine function. What the API server refuses for now (overload, a conflict) is done
-again a little later; an object that is gone has nothing left to be done to it. A server that is
-away has refused nothing: a detector that gave up would say for ever what it said last.
+An action is a coroutine function. If the API server refuses it for now (overload, a conflict), it
+is repeated a little later, at most ATTEMPTS times. If its object is gone, it is dropped. If the
+server is unreachable, it is repeated without a limit, since a detector that gave up would report
+its last state forever.
 """
 
 import asyncio
@@ -23,9 +24,9 @@ Do = Callable[[], Awaitable[None]]
 
 
 class Agenda:
-    """A Part. `soon` and `every` may be called at any time, also from handlers of informers.
+    """A Part that runs scheduled actions. `soon` and `every` may be called at any time.
 
-    width  things done at once; the others wait, in the order in which they fell due
+    width: actions that run at once; the others wait in the order in which they are due.
     """
 
     def __init__(self, name: str, clock: Clock, width: int = 16) -> None:
@@ -36,14 +37,16 @@ class Agenda:
         self._number = itertools.count()
         self._changed = asyncio.Event()
         self.behind = 0.0
-        """Most seconds by which a thing was late while this ran: the machine did not keep up."""
+        """The largest delay of an action in seconds: how far the machine fell behind."""
 
     def soon(self, seconds: float, do: Do) -> None:
         self._push(self._clock.monotonic() + seconds, 1, do)
 
     def every(self, seconds: float, do: Do, *, first: float) -> None:
-        """Again and again. Each time stands for itself: were the rhythm set by what is done, each
-        time that it is refused and done again would start a rhythm more.
+        """Run an action periodically.
+
+        Each run is scheduled independently of the action itself. Otherwise each repetition after a
+        refusal would start another period.
         """
 
         async def again() -> None:

@@ -1,8 +1,8 @@
-"""One real agent per simulated host, all fed from one watch of jobs and one of questions.
+"""One real agent for each simulated host, all fed by one watch of jobs and one of probes.
 
-A real agent watches its own. Hundreds of watches in one process would measure nothing but
-themselves, so here an informer hands each object to the agent it names; everything behind that,
-from the request to the journal and the answer, is the agent's own code.
+A real agent watches its own objects. Hundreds of watches in one process would mostly measure
+themselves, so an informer passes each object to the agent that it names. Everything else, from the
+request to the journal and the answer, is the agent's own code.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ BEATS_PER_SECOND = 30.0
 
 
 class Agents:
-    """A Part: every agent's worker and heartbeat, and the informer that feeds them."""
+    """A Part: workers and heartbeats of all agents, and the informers that feed them."""
 
     name = "agents"
 
@@ -138,10 +138,10 @@ class Agents:
 
 
 class _Agent:
-    """The agent of one host: it ends with each boot of the host, and its journal stays.
+    """The agent of one host. It ends with each boot of the host; its journal stays.
 
-    software                    what its components are made of; None: it has none
-    worker, prober, components  None while nothing on the host runs
+    software: the component ports of the host; None if it has no components.
+    worker, prober, components: None while the host is down.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class _Agent:
             first_beat = 0.0
 
     async def _process(self, first_beat: float) -> None:
-        """From the start of the agent to the end of the boot."""
+        """Run the agent until it is cancelled at the end of the boot."""
         name = self._host.name
         core = AgentCore(
             KubeJobs(self._kube),
@@ -207,11 +207,11 @@ class _Agent:
                 tasks.create_task(part.run(), name="agent's components")
 
     def _server_now(self) -> datetime:
-        """What `Date` of the API server's responses tells an agent."""
+        """Return the time that the header `Date` of the API server's responses would show."""
         return self._server_clock.now()
 
     def _managed(self, worker: Worker) -> list[Part]:
-        """What keeps the components of this host."""
+        """Return the parts that manage the components of this host."""
         declared = self._fed_by.declared
         if self._software is None or declared is None:
             return []

@@ -1,4 +1,4 @@
-"""One set of budgets with what is taken and what is healthy in each, kept change by change."""
+"""Keeps the usage and health of one set of budgets up to date with every change."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -8,15 +8,19 @@ from kubenode.api.v1alpha1 import DefenderPolicy
 from simulation.demo.budgets import Budget, budgets
 
 STALE = 1.0
-"""Seconds. A grant is judged by the best health that its group had this recently: nobody can know
-of a node's trouble before the watch has brought it."""
+"""Seconds. A grant is judged by the best health of its group within this time, since nobody can
+know of an unhealthy node before the watch reports it.
+"""
 ROUNDING = 1.0
-"""Grants above the rate that are no violation: our clock and Kube Defender's differ."""
+"""Grants above the rate that are no violation: our clock and that of Kube Defender differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermitView:
-    """holder  name of the job that has it"""
+    """A permit as the observer sees it.
+
+    holder: the name of the job that holds it.
+    """
 
     node: str
     class_: str
@@ -35,7 +39,9 @@ class _Health:
         self._forget(at)
 
     def _forget(self, at: float) -> None:
-        """The newest value older than STALE is kept: it held until the next one."""
+        """Drop old values, except the newest value older than STALE: it was true until the next
+        one.
+        """
         while len(self.observations) > 1 and self.observations[1][0] <= at - STALE:
             self.observations.popleft()
 
@@ -45,7 +51,10 @@ class _Health:
 
 
 class Books:
-    """`permits` are those that are open, shared with whoever keeps them: name -> permit."""
+    """Budgets with their usage.
+
+    permits: the open permits by name; the observer maintains the mapping.
+    """
 
     def __init__(self, policy: DefenderPolicy, permits: Mapping[str, PermitView]) -> None:
         self._policy = policy
@@ -63,8 +72,10 @@ class Books:
         well: Callable[[str], bool],
         dark: Mapping[str, frozenset[str]],
     ) -> None:
-        """Work all budgets out anew. dark: scope -> nodes that only that scope's own budgets
-        count.
+        """Compute all budgets again.
+
+        well: whether a node is healthy.
+        dark: scope to the nodes that only the budgets of that scope count.
         """
         self.budgets = budgets(self._policy, labels, dark)
         self._groups, self._healthy = {}, {}
@@ -87,7 +98,7 @@ class Books:
         return len(self._healthy[budget.key])
 
     def disrupted(self, budget: Budget) -> set[str]:
-        """Nodes of the budget's group with an open permit that counts in it."""
+        """Return nodes of the budget's group with an open permit that counts in it."""
         return {
             p.node
             for p in self._permits.values()
@@ -95,9 +106,11 @@ class Books:
         }
 
     def judge(self, at: float, permit: PermitView, *, reserved: bool = False) -> dict[str, str]:
-        """By which budgets a permit just given must not have been, and why. Call it for every one.
+        """Judge a permit that was just granted. Return the violated budgets with the reason.
 
-        reserved: it took a breaker's reserved slot, which no `minHealthy` holds
+        It must be called for every grant, since it also counts grants for rates.
+
+        reserved: the permit took a breaker's reserved slot, to which `minHealthy` does not apply.
         """
         return {
             budget.key: f"{budget.name}: {why}"
@@ -121,7 +134,7 @@ class Books:
             yield why
 
     def _too_fast(self, at: float, budget: Budget, rate: float) -> str:
-        """Whether some span up to now held more grants than a token bucket can give."""
+        """Return why grants exceed a token bucket in some span up to now, "" if they do not."""
         grants = self._grants_at.setdefault(budget.key, deque(maxlen=4096))
         grants.append(at)
         for count, began in enumerate(reversed(grants), start=1):

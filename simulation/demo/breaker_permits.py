@@ -1,4 +1,4 @@
-"""Which permits an open or half-open breaker lets through, by our own count."""
+"""Judges the permits of an open or half-open breaker, by the observer's own count."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,16 +7,16 @@ from simulation.demo.books import STALE, PermitView
 from simulation.demo.breakers import DemoBreaker, DemoBreakerState, JobView, PolicyBreakerSet
 
 PROOFS = frozenset({"probe", "Provider", "BMC", "Redfish", "HostEvent"})
-"""Sources that cannot all fail for one common cause, as node conditions can."""
+"""Sources of facts that cannot all fail for one common cause, unlike node conditions."""
 
 
 class Resuming:
-    """Call `granted` for every permit given, and `changed` for every permit written.
+    """Judges permits. Call `granted` for every grant, and `changed` for every write of a permit.
 
-    permits     those that are open
-    while_open  permits given although the breaker was open and its reserved slot did not allow it
-    reserved    permits given in a reserved slot
-    most        permits open at once in one scope, given since it was half-open
+    permits: the open permits.
+    while_open: grants while the breaker was open that did not qualify for its reserved slot.
+    reserved: grants in a reserved slot.
+    most: the most permits open at once in one scope, of those granted since it was half-open.
     """
 
     def __init__(
@@ -40,8 +40,9 @@ class Resuming:
             self._in_reserve.discard(name)
 
     def granted(self, at: float, name: str, permit: PermitView) -> tuple[str, bool]:
-        """Why the permit just given must not have been, "" if it may; and whether it took a
-        reserved slot.
+        """Judge a grant.
+
+        Return why it is a violation, "" if it is none, and whether it took a reserved slot.
         """
         self._given[name] = at
         for scope in self._breakers.of(permit.node):
@@ -60,7 +61,7 @@ class Resuming:
         return "", name in self._in_reserve
 
     def _at_once(self, scope: DemoBreaker, now: float) -> int:
-        """Permits open there that were given since it went half-open; while it is open, all."""
+        """Count open permits of the scope since it is half-open, or open."""
         resumes = scope.resumes_at()
         since = resumes if resumes <= now + STALE else scope.since
         return sum(
@@ -72,7 +73,11 @@ class Resuming:
         return self._permits[name].node in scope.members
 
     def _may_take_reserve(self, scope: DemoBreaker, permit: PermitView) -> bool:
-        """Another fault than the many have, proven by somebody who is not part of it."""
+        """Return whether the permit qualifies for the reserved slot.
+
+        Its fault must differ from that of most other nodes, and an independent source must confirm
+        it.
+        """
         job = self._jobs.get(permit.holder)
         if job is None or not job.sources & PROOFS:
             return False

@@ -1,7 +1,7 @@
-"""What the breakers of a policy must do, worked out in another way than Kube Defender does.
+"""What the breakers of a policy must do, computed in a different way than Kube Defender does.
 
-The observer asks here whether a permit may have been given. Nothing here may import `defender`.
-The rules are those of the design (api-remedy.md, DefenderPolicy, `breaker`):
+The observer asks here whether a permit may have been granted. Nothing here may import `defender`.
+The rules are those of `breaker` in docs/reference/api.md, DefenderPolicy:
 
 - a node is faulty while it is not Ready, or while a job that acts is open for it;
 - a scope is beyond its trip when enough of its nodes are faulty, or became faulty within ten
@@ -9,8 +9,8 @@ The rules are those of the design (api-remedy.md, DefenderPolicy, `breaker`):
 - open for at least `open`, and until few enough nodes are faulty for five minutes;
 - half-open: `start` permits at once, then `factor` times as many after each `every`.
 
-What Kube Defender says of its breakers is only compared. Three such escalations as it counts may
-open one too: they explain an opening here, and demand none.
+The state that Kube Defender reports is only compared. Escalations, as Kube Defender counts them,
+may open a breaker too: they explain an opening here, and never require one.
 """
 
 import math
@@ -25,9 +25,9 @@ from kubenode.api.v1alpha1.defenderpolicy import Breaker
 from simulation.demo.budgets import budgets
 
 STALE = 1.0
-"""Seconds by which Kube Defender and we may see things at different times."""
+"""Seconds by which Kube Defender and the observer may differ in when they see a change."""
 CONFIRM = 3.0
-"""Seconds within which its status must say what it has done."""
+"""Seconds within which the policy's status must report a change of a breaker."""
 RECENT = timedelta(minutes=10)
 CALM = timedelta(minutes=5)
 CLUSTER = "cluster"
@@ -41,8 +41,10 @@ class DemoBreakerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """acts     it may disrupt its node, unlike one of a rule in DryRun
-    sources  who reported what started it
+    """A job as the observer sees it.
+
+    acts: whether it may disrupt its node, unlike a job of a rule in mode DryRun.
+    sources: reporters of the facts that started it.
     """
 
     node: str
@@ -56,9 +58,9 @@ class JobView:
 
 @dataclass(slots=True)
 class Episode:
-    """One time that Kube Defender said that a breaker was open. Times in seconds.
+    """A time for which Kube Defender reported a breaker as open. Times are in seconds.
 
-    explained  whether our own count says that it had to be, or might be
+    explained: whether by the observer's count the breaker had to open, or might open.
     """
 
     scope: str
@@ -71,16 +73,24 @@ class Episode:
 
 @dataclass(slots=True)
 class DemoBreaker:
-    """One breaker. Times are seconds; what is only `due` has not been reached yet."""
+    """One breaker. Times are in seconds.
+
+    faulty: nodes that are faulty now.
+    fresh: when nodes became faulty.
+    escalated: when jobs escalated, with rule and rung.
+    beyond_since: since when the breaker had to open; None if it does not have to.
+    calm_since: since when few enough nodes are faulty; None if too many are.
+    reported: the state that Kube Defender reports.
+    """
 
     name: str
     rules: Breaker
     speed: float
     members: frozenset[str] = frozenset()
     counted: frozenset[str] = frozenset()
-    """The members that faults are counted of."""
+    """The members whose faults count."""
     most: int = 0
-    """From so many permits at once on the limits rule alone."""
+    """When half-open lets through this many permits at once, only the limits apply."""
     faulty: set[str] = field(default_factory=set)
     fresh: deque[tuple[float, str]] = field(default_factory=deque)
     escalated: deque[tuple[float, str]] = field(default_factory=deque)
@@ -88,13 +98,13 @@ class DemoBreaker:
     since: float = 0.0
     beyond_since: float | None = None
     near: bool = False
-    """Whether a breaker may open."""
+    """Whether the breaker may open."""
     near_at: float = -math.inf
-    """When it last might."""
+    """When the breaker might last open."""
     calm_since: float | None = None
     reported: DemoBreakerState = DemoBreakerState.CLOSED
     missing: bool = False
-    """It had to be open, and its status did not say so in time."""
+    """The breaker had to be open, and the status did not report it in time."""
 
     def fault(self, at: float, node: str, faulty: bool) -> None:
         if faulty:
@@ -102,7 +112,7 @@ class DemoBreaker:
         (self.faulty.add if faulty else self.faulty.discard)(node)
 
     def advance(self, at: float) -> None:
-        """Let time pass."""
+        """Update the state to the time `at`."""
         trip = self.rules.trip
         recent, hour = RECENT.total_seconds() / self.speed, trip.escalations.per.total_seconds()
         while self.fresh and self.fresh[0][0] < at - recent:
@@ -126,7 +136,7 @@ class DemoBreaker:
             self._turn(DemoBreakerState.OPEN, self.beyond_since or at)
 
     def _trips(self, faulty: int, ratio: float) -> tuple[bool, bool]:
-        """Whether it must open, and whether it may."""
+        """Return whether the breaker must open, and whether it may open."""
         trip = self.rules.trip
         began = self.since if self.state is DemoBreakerState.HALF_OPEN else -math.inf
         fresh = len({n for at, n in self.fresh if at > began and n in self.counted})
@@ -152,7 +162,7 @@ class DemoBreaker:
         return self.since if self.state is DemoBreakerState.HALF_OPEN else self.half_open_due()
 
     def allowance(self, at: float) -> float:
-        """How many permits at once may have been given since it is half-open; inf while closed."""
+        """Return the most permits at once since half-open; inf while closed."""
         if self.state is DemoBreakerState.CLOSED:
             return math.inf
         began = self.resumes_at()
@@ -166,7 +176,10 @@ class DemoBreaker:
         self.state, self.since, self.missing = state, at, False
 
     def hear(self, at: float, reported: DemoBreakerState) -> None:
-        """What Kube Defender says. An opening that we did not see coming is followed."""
+        """Record the state that Kube Defender reports.
+
+        An opening without an explanation is followed.
+        """
         before, self.reported = self.reported, reported
         if (
             reported is DemoBreakerState.OPEN
@@ -191,9 +204,9 @@ def _share(share: int | str, size: int) -> float:
 
 
 class PolicyBreakerSet:
-    """All scopes of one policy.
+    """All breakers of one policy.
 
-    late  scopes that had to be open and were not said to be, since when
+    late: (since, scope) of breakers that had to be open and were not reported so in time.
     """
 
     def __init__(self, policy: DefenderPolicy, speed: float) -> None:
@@ -205,7 +218,7 @@ class PolicyBreakerSet:
         self.late: list[tuple[float, str]] = []
 
     def regroup(self, labels: Mapping[str, Mapping[str, str]]) -> None:
-        """These nodes there are, with these labels."""
+        """Set the nodes and their labels."""
         groups: dict[str, set[str]] = {}
         for each in self.rules.scopes:
             for node, own in labels.items():
@@ -223,7 +236,9 @@ class PolicyBreakerSet:
         self._recount()
 
     def _most(self, scope: str, labels: Mapping[str, Mapping[str, str]]) -> int:
-        """Permits at once that the limits allow there, of the class that they allow most."""
+        """Return the most permits at once that the limits allow in the scope, of any disruption
+        class.
+        """
         limits = [
             budget.at_most
             for budget in budgets(self._policy, labels)
@@ -232,7 +247,10 @@ class PolicyBreakerSet:
         return max(limits, default=len(labels))
 
     def _recount(self) -> None:
-        """What began in the dark is no new fault of the cluster when the zone is back."""
+        """Update the members whose faults count.
+
+        Faults that began while a zone's breaker was open are not new to the cluster when it closes.
+        """
         dark = self._out()
         for scope in self.scopes.values():
             scope.counted = scope.members - dark if scope.common else scope.members
@@ -240,7 +258,9 @@ class PolicyBreakerSet:
                 scope.fresh = deque((at, node) for at, node in scope.fresh if node not in dark)
 
     def _out(self) -> frozenset[str]:
-        """Nodes of zones that are open, or may be: nobody must count them for the cluster."""
+        """Return nodes of zones whose breaker is open or may open, which do not count for the
+        cluster.
+        """
         members = [
             scope.members
             for scope in self.scopes.values()
@@ -249,7 +269,7 @@ class PolicyBreakerSet:
         return frozenset().union(*members)
 
     def dark(self) -> dict[str, frozenset[str]]:
-        """The zones, or what else has a label, whose breaker is open, with their nodes."""
+        """Return the scopes with a label, such as zones, with an open breaker, and their nodes."""
         return {
             name: scope.members
             for name, scope in self.scopes.items()
@@ -257,14 +277,14 @@ class PolicyBreakerSet:
         }
 
     def disputed(self) -> bool:
-        """Whether Kube Defender says otherwise of some breaker than we count."""
+        """Return whether Kube Defender reports a breaker as open or not open against our count."""
         return any(
             (s.state is DemoBreakerState.OPEN) != (s.reported is DemoBreakerState.OPEN)
             for s in self.scopes.values()
         )
 
     def fault(self, at: float, node: str, faulty: bool) -> bool:
-        """Whether that is news."""
+        """Record whether a node is faulty. Return whether that is a change."""
         changed = [s for s in self.of(node) if faulty != (node in s.faulty)]
         for scope in changed:
             scope.fault(at, node, faulty)
@@ -278,7 +298,9 @@ class PolicyBreakerSet:
         return [scope for scope in self.scopes.values() if node in scope.members]
 
     def advance(self, at: float) -> None:
-        """Narrow scopes first: what they hold is not counted for the cluster."""
+        """Update all breakers; narrow scopes first, since their nodes may not count for the
+        cluster.
+        """
         for common in (False, True):
             for scope in self.scopes.values():
                 if scope.common is common:
@@ -293,7 +315,10 @@ class PolicyBreakerSet:
                 self.late.append((scope.since, scope.name))
 
     def hear(self, at: float, states: Iterable[tuple[str, str]]) -> None:
-        """The status of the policy: state by scope. One that is not named is closed."""
+        """Record the status of the policy.
+
+        states: (scope, state); a breaker that is not listed is closed.
+        """
         named = dict(states)
         for name, scope in self.scopes.items():
             before, now = (

@@ -1,8 +1,8 @@
-"""How many nodes may be disrupted, worked out once more and in another way than Kube Defender does.
+"""How many nodes may be disrupted, computed in a different way than Kube Defender does.
 
-The observer compares what happened with these numbers. Nothing here may import `defender`: a
-mistake there must not be repeated by whoever looks for it. The rules are those of the design
-(api-remedy.md, DefenderPolicy, "Arithmetic").
+The observer compares what happened with these numbers. Nothing here may import `defender`: the
+observer must not repeat its mistakes. The rules are those of `limits` in docs/reference/api.md,
+DefenderPolicy; docs/reference/small-clusters.md has the arithmetic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,11 +19,12 @@ CONTROL_PLANE_LABEL = "node-role.kubernetes.io/control-plane"
 class Budget:
     """One limit applied to one group of nodes.
 
-    key          names limit and group, unlike any other budget's
-    classes      permits that count
-    at_most      nodes at once, None for no such limit
-    keep         nodes that must stay healthy when one more is taken, 0 for no such limit
-    rate, burst  permits per second and at once; rate None for no such limit
+    key: identifies limit and group.
+    classes: disruption classes of the permits that count.
+    at_most: nodes that may be disrupted at once; None for no such limit.
+    keep: nodes that must stay healthy when one more is disrupted; 0 for no such limit.
+    rate: permits per second; None for no such limit.
+    burst: permits at once, if there is a rate.
     """
 
     key: str
@@ -41,11 +42,10 @@ def budgets(
     labels: Mapping[str, Mapping[str, str]],
     dark: Mapping[str, frozenset[str]] | None = None,
 ) -> list[Budget]:
-    """Every budget of `policy` over nodes given as name -> labels.
+    """Return every budget of `policy`. Fleet limits span clusters and are not included.
 
-    dark  nodes by the scope whose breaker is open: no other scope counts them
-
-    Fleet limits span clusters and are not judged here.
+    labels: node name to labels.
+    dark: scope whose breaker is open to its nodes, which no other scope counts.
     """
     small = policy.spec.small_pool.nodes
     collected = []
@@ -84,7 +84,7 @@ def _budget(key: str, limit: Limit, name: str, members: frozenset[str], small: i
     at_most = _most(limit.max_concurrent, size)
     keep = _keep(limit.min_healthy, size)
     if size <= small and limit.scope is LimitScope.LABEL:
-        # smallPool: ratios do not apply, one at a time, all others healthy.
+        # smallPool: percentages do not apply, one at a time, all others healthy.
         at_most = 1 if at_most is None else min(at_most, 1)
         keep = limit.min_healthy if isinstance(limit.min_healthy, int) else 0
     rate = None
@@ -103,7 +103,7 @@ def _budget(key: str, limit: Limit, name: str, members: frozenset[str], small: i
 
 
 def _most(share: int | str | None, size: int) -> int | None:
-    """A percentage rounds down, but to no less than one."""
+    """Return a share as a number of nodes: a percentage rounds down, but to no less than one."""
     if share is None or isinstance(share, int):
         return share
     return max(1, size * int(share.removesuffix("%")) // 100)

@@ -1,7 +1,7 @@
-"""All of KubeNode for the demo, as `kubenode run all` runs it, and an agent per host beside it.
+"""All of KubeNode for the demo, as `kubenode run all` runs it, with an agent for each host.
 
-Nothing here is simulated. The programs' own times (how long a permit lives, how soon to look again)
-are divided by the speed, as the rules' and the policy's are.
+Nothing here is simulated. The programs' own durations, such as the life of a permit or the time
+until a requeue, are divided by the speed, like those of the rules and the policy.
 """
 
 import contextlib
@@ -33,15 +33,19 @@ from simulation.demo.rollout import PACE
 from simulation.hosts.components import SimulatedComponents
 
 PERMIT_LIFE = timedelta(minutes=6)
-"""A permit must outlast the minute that the remedy operator allows for one act, at any speed, and
-the five before its end in which it is renewed: a shorter one would be renewed at every look.
+"""At any speed a permit must outlast the minute that the remedy operator allows for one act, and
+the five minutes before its end in which it is renewed. A shorter one would be renewed in every
+reconcile.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Controllers:
-    """parts      what decides and acts; `ground` what only follows the API server
-    dashboard  among them; whoever has its address may do everything there
+    """The parts of KubeNode.
+
+    parts: decide and act.
+    ground: only follow the API server.
+    dashboard: one of the parts; everybody who has its address may do everything in it.
     """
 
     parts: list[Part]
@@ -61,13 +65,17 @@ def controllers(
     speed: float,
     seed: int,
 ) -> Iterator[Controllers]:
-    """`central` is the operators' client, `agents` that of all agents; `machines` runs the hosts'
-    machines; `software` is what components are made of, where nodes are Machines.
+    """Yield the parts of KubeNode.
+
+    central: the client of the operators.
+    agents: the client of all agents.
+    machines: the provider that runs the hosts' machines.
+    software: component ports by node, in a scenario in which nodes are Machines; else empty.
     """
     registry = CollectorRegistry()
     fence = AlwaysLeader()
     settings = defender_settings(speed)
-    if software:  # a rollout asks for its permits at its own pace
+    if software:  # a rollout requests permits at its own pace
         settings = replace(settings, requeue_after=DefenderSettings().requeue_after / PACE)
     shared = Informers()
     defender = Defender(central, fence, clock, registry, settings, informer=shared)
@@ -114,7 +122,10 @@ def controllers(
 
 
 def dashboard_of(defender: Defender, kube: Kube, clock: Clock) -> Dashboard:
-    """On a free port of loopback. The embedded API server knows no tokens, so a link lets in."""
+    """Return a dashboard on a free port of loopback.
+
+    The embedded API server knows no tokens, so a link with a secret gives access.
+    """
     link = DashboardSettings(link=secrets.token_urlsafe(18))
     return Dashboard(
         defender,

@@ -1,11 +1,11 @@
-"""node-problem-detector on every simulated host: conditions and Events in its form and rhythm.
+"""node-problem-detector on every simulated host: conditions and Events in its format and timing.
 
-Checks are polled (a health-checker asks every 10 s), so a fault shows after up to one interval and
-its end after up to one more. The kernel log's conditions are latched: they go when the detector
-starts again, which is at the next boot. On each start every condition is posted as False.
+Checks are polled (a health checker every 10 s), so a fault shows after up to one interval, and its
+end after up to one more. Conditions from the kernel log are latched: they end when the detector
+restarts at the next boot. On each start every condition is posted as False.
 
-Form and wording: node-problem-detector config/*.json and a recording of a running one; a change of
-condition also gives an Event; the heartbeat comes every 5 minutes.
+Source of the format and texts: node-problem-detector config/*.json and a recording of a running
+one. A changed condition also gives an Event; the heartbeat comes every 5 minutes.
 """
 
 import asyncio
@@ -26,15 +26,21 @@ from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, DemoHost, Mark
 
 HEARTBEAT = 300.0
 BUSIEST = 100.0
-"""Heartbeats per second over the fleet, beyond which they come less often."""
+"""Heartbeats per second of the whole fleet; above this rate the interval becomes longer."""
 LONGEST = 480.0
-"""Seconds of a real fleet: below the `maxAge` of 10 minutes that the library's rules ask for."""
+"""The longest interval in seconds of a real fleet, below the library's `maxAge` of 10 minutes."""
 EVENTS_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoCheck:
-    """One condition: who reports it, how often it looks, what it says, and what is wrong."""
+    """A condition and how it is checked.
+
+    source: the component that reports it.
+    every: seconds between two checks.
+    healthy, faulty: reason and message.
+    wrong: whether the host has the fault.
+    """
 
     type: str
     source: str
@@ -102,10 +108,10 @@ class _DetectorState:
 
 
 class DemoDetectors:
-    """One detector per host. What they find comes on one Agenda, their heartbeats on another.
+    """The detectors of all hosts. Reports are sent on one Agenda, heartbeats on another.
 
-    signalled  called with the host's name when the API server has taken a report of a problem
-    withdrawn  the same, when it has taken the report back
+    signalled: called with the node name when the API server has stored a report of a fault.
+    withdrawn: called with the node name when the API server has stored the end of the fault.
     """
 
     def __init__(
@@ -132,7 +138,7 @@ class DemoDetectors:
         self.heartbeat = min(max(HEARTBEAT, len(hosts) / BUSIEST * speed), LONGEST) / speed
 
     async def start(self, host: DemoHost) -> None:
-        """Post every condition as False, then look and report for ever."""
+        """Post every condition as False, and start the heartbeats."""
         now = self._time_on(host)
         reports = {check.type: _Report(False, now) for check in CHECKS}
         self._states[host.name] = _DetectorState(host.boot_id, reports)
@@ -141,7 +147,7 @@ class DemoDetectors:
         self._routine.every(self.heartbeat, lambda: self.beat(host), first=first)
 
     def schedule_checks(self, host: DemoHost) -> None:
-        """Something about `host` changed: each check that will see it runs at its next time."""
+        """Schedule the checks that will notice a change of the host."""
         state = self._states.get(host.name)
         if state is None or not host.answers:
             return
@@ -165,7 +171,7 @@ class DemoDetectors:
         try:
             await self._post(host, [check])
         except KubeError:
-            state.reports[check.type] = report  # nobody has heard it: the agenda looks again
+            state.reports[check.type] = report  # it was not stored: the agenda runs the check again
             raise
         (self._signalled if wrong else self._withdrawn)(host.name)
         reason, message = check.faulty if wrong else check.healthy
@@ -187,7 +193,7 @@ class DemoDetectors:
         self.schedule_checks(host)
 
     async def beat(self, host: DemoHost) -> None:
-        """Post all conditions as they were reported last."""
+        """Post all conditions as they were last reported."""
         if not host.answers or self._states[host.name].boot_id != host.boot_id:
             return
         await self._post(host, list(CHECKS))
@@ -197,7 +203,7 @@ class DemoDetectors:
 
     async def _post(self, host: DemoHost, checks: list[DemoCheck]) -> None:
         state = self._states[host.name]
-        # A detector sends one report after the other: an older one never overtakes a newer.
+        # A detector sends one report at a time, so an older one never replaces a newer one.
         async with state.sending:
             now = self._time_on(host)
             conditions = []
@@ -216,7 +222,7 @@ class DemoDetectors:
     async def event(
         self, host: DemoHost, source: str, reason: str, message: str, type_: str = "Warning"
     ) -> None:
-        """A core/v1 Event of the node, as node-problem-detector writes them."""
+        """Create a core/v1 Event of the node, as node-problem-detector does."""
         now = whole_seconds(self._time_on(host))
         body: dict[str, Any] = {
             "apiVersion": "v1",

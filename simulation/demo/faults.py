@@ -1,7 +1,7 @@
-"""What may go wrong on a node of the demo, and how a plan says when, where and for how long.
+"""The faults of the demo, and how a plan says when, where and for how long they occur.
 
-Real faults should be healed or told to people; noise should be left alone: conditions that flap
-below a rule's `for`, single Events. The plans themselves are in `scenarios.py`.
+Real faults should be healed or reported to people. Noise should be left alone: conditions that flap
+for less than a rule's `for`, and single Events. The plans are in `scenarios.py`.
 """
 
 from collections.abc import Iterator
@@ -14,45 +14,46 @@ class Kind(StrEnum):
     KUBELET_WEDGED = "KubeletWedged"
     RUNTIME_HUNG = "RuntimeHung"
     RUNTIME_SHIMS = "RuntimeShimsHang"
-    """The runtime comes back only when the node is empty."""
+    """The runtime hangs, and a restart helps only when the node is empty."""
     CLOCK = "ClockUnkept"
     CLOCK_PROVEN = "ClockUnkeptProven"
-    """The same, told at once by an Event; its host confirms it when a rule asks."""
+    """Like CLOCK, but reported at once by an Event and confirmed by a probe."""
     DEADLOCK = "KernelDeadlock"
     READONLY = "ReadonlyFilesystem"
     HOST_HUNG = "HostHung"
-    """Nothing on the host answers any more, until it is booted from outside."""
+    """Nothing on the host answers until it is booted from outside."""
     STORM = "ZoneStorm"
-    """Of many nodes of a zone: the runtime lost something outside of the hosts, no restart helps
-    until that has passed. On some nodes it is well again then."""
+    """A fault of many nodes of a zone: the runtime lost something outside of the hosts. No restart
+    helps until that is over; then these nodes recover.
+    """
     STORM_REMNANT = "ZoneStormLeft"
-    """The same on the other nodes: once it has passed, they need a restart."""
+    """Like STORM, but these nodes need a restart when it is over."""
     FLAP = "Flapping"
     EVENT = "SingleEvent"
 
     @property
     def real(self) -> bool:
-        """Whether something is wrong that somebody should act on."""
+        """Return whether it is a fault on which somebody should act, not noise."""
         return self not in (Kind.FLAP, Kind.EVENT)
 
     @property
     def boots(self) -> bool:
-        """Whether nothing but a boot takes it away."""
+        """Return whether only a boot ends it."""
         return self in (Kind.DEADLOCK, Kind.READONLY, Kind.HOST_HUNG)
 
     @property
     def outside(self) -> bool:
-        """Whether the cause is not on the host."""
+        """Return whether the cause is outside of the host."""
         return self in (Kind.STORM, Kind.STORM_REMNANT)
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One fault to come, on these nodes at once.
+    """A planned fault that begins on all of these nodes at once.
 
-    at      seconds after the first moment at which faults may come
-    lasts   seconds after which it passes by itself, None for never
-    spread  seconds more, at random for each node, until it has passed there
+    at: seconds after the plan starts.
+    lasts: seconds after which it ends by itself; None for never.
+    spread: up to this many seconds more until it ends, at random for each node.
     """
 
     at: float
@@ -63,4 +64,4 @@ class Planned:
 
 
 Plan = Iterator[Planned]
-"""Faults in the order of their time, without end."""
+"""Faults in the order of time; a plan never ends."""

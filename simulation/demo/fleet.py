@@ -1,8 +1,8 @@
-"""The simulated fleet's nodes: where each stands, and the Node object a kubelet would register.
+"""The nodes of the simulated fleet: their location, and the Node object that a kubelet registers.
 
-Three zones, racks of ten, three pools and three control plane nodes, spread as a careful operator
-would spread them, so that every limit of the default policy has groups to count. A Node object
-has 3 to 5 KB, as a small real one has: a demo that patched 500 bytes would flatter itself.
+There are three zones, racks of ten, three pools and three control plane nodes, spread as a careful
+operator would spread them. So every limit of the default policy has groups to count. A Node object
+has 3 to 5 KB like a small real one, since smaller objects would make the demo look faster.
 """
 
 import uuid
@@ -15,7 +15,7 @@ from kubenode.api.meta import format_time
 
 ZONES = ("zone-a", "zone-b", "zone-c")
 POOLS = ("general", "general", "general", "general", "memory", "memory", "batch")
-"""Weights: four of seven workers are general."""
+"""Weights: four of seven workers are in pool general."""
 CONTROL_PLANE = 3
 RACK = 10
 NAMESPACE = uuid.UUID("8d2f1f0a-52a8-4b0e-9a40-6c5d9b1f7e11")
@@ -35,7 +35,7 @@ IMAGES = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One node's name and where it stands."""
+    """The name and location of a node."""
 
     index: int
     name: str
@@ -46,7 +46,9 @@ class Place:
 
     @property
     def boot_id(self) -> str:
-        """The boot ID of the first boot; the same for the same fleet, so that runs compare."""
+        """Return the boot ID of the first boot: the same for the same fleet, so that runs are
+        comparable.
+        """
         return str(uuid.uuid5(NAMESPACE, self.name))
 
     @property
@@ -70,7 +72,10 @@ class Place:
 
 
 def places(nodes: int) -> list[Place]:
-    """`nodes` places, three of them control plane. Raises ValueError below six nodes."""
+    """Return the locations of the nodes, three of them control plane.
+
+    Raises ValueError below six nodes.
+    """
     if nodes < 2 * CONTROL_PLANE:
         raise ValueError(f"{nodes} nodes are too few for three zones: give at least 6")
     return list(_places(nodes))
@@ -94,7 +99,7 @@ def _places(nodes: int) -> Iterator[Place]:
 
 
 def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
-    """What a kubelet that has been healthy since then reports of itself."""
+    """Return the conditions of a kubelet that has been healthy since `since`."""
     healthy = (
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "no disk pressure"),
@@ -110,7 +115,7 @@ def conditions(now: datetime, since: datetime) -> list[dict[str, str]]:
 def condition(
     type_: str, status: str, reason: str, message: str, *, heartbeat_at: datetime, since: datetime
 ) -> dict[str, str]:
-    """One Node condition; its times have whole seconds, as metav1.Time has."""
+    """Return one Node condition. Its times have whole seconds, as metav1.Time has."""
     return {
         "type": type_,
         "status": status,
@@ -126,7 +131,7 @@ def whole_seconds(at: datetime) -> str:
 
 
 def node_object(place: Place, now: datetime) -> dict[str, Any]:
-    """The Node as its kubelet registers it."""
+    """Return the Node as its kubelet registers it."""
     room = {
         "cpu": "8",
         "memory": "32616468Ki",

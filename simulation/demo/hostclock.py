@@ -1,4 +1,4 @@
-"""The clock of a simulated host, which may be wrong by any time."""
+"""The clock of a simulated host, which may be wrong."""
 
 from datetime import datetime
 
@@ -7,7 +7,7 @@ from simulation.demo.hosts import DemoHost
 
 
 class HostClock:
-    """Implements kubenode.runtime.clock.Clock: what programs on a host see."""
+    """Implements kubenode.runtime.clock.Clock for programs on a host."""
 
     def __init__(self, clock: Clock, host: DemoHost) -> None:
         self._clock, self._host = clock, host

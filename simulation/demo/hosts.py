@@ -1,8 +1,8 @@
-"""Simulated hosts: units, the kernel log's marks, and what cures what. The truth of the demo.
+"""Simulated hosts: units, marks in the kernel log, and what ends a fault. The truth of the demo.
 
-Detectors, kubelets and the agent's own code look at these hosts as they would at real ones.
-Nothing heals by itself here but what a fault says of itself: a unit is well again because it was
-restarted, a latched mark goes because the machine was booted.
+Detectors, kubelets and the agent's own code read these hosts as they would read real ones. A fault
+ends by its remedy: a unit recovers because it was restarted, and a latched mark ends because the
+machine was booted. A fault ends by itself only if the plan gives it a duration.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ class By(StrEnum):
 
 
 class Mark(StrEnum):
-    """What the kernel log said since boot: node-problem-detector's latched conditions."""
+    """Entries of the kernel log since the boot: node-problem-detector's latched conditions."""
 
     KERNEL_DEADLOCK = "KernelDeadlock"
     READONLY_FILESYSTEM = "ReadonlyFilesystem"
@@ -37,11 +37,11 @@ class Mark(StrEnum):
 
 @dataclass(slots=True)
 class Illness:
-    """Why a unit does not answer, and what it takes.
+    """Why a unit does not answer, and what helps.
 
-    also     unit that must have been restarted since `began`, before a restart of this one helps
-    empty    a restart helps only while no workload pod is left on the node
-    outside  no restart helps: the cause is not on this host
+    also: a unit that must be restarted after `began`, before a restart of this one helps.
+    empty: whether a restart helps only while no workload pod is left on the node.
+    outside: whether no restart helps, since the cause is outside of this host.
     """
 
     began: float
@@ -52,7 +52,10 @@ class Illness:
 
 @dataclass(frozen=True, slots=True)
 class HostAct:
-    """What somebody did to a host, as the host itself knows it. `verb` as systemd's D-Bus says."""
+    """An act on a host, as the host itself knows it.
+
+    verb: as in the D-Bus API of systemd.
+    """
 
     at: float
     node: str
@@ -62,26 +65,36 @@ class HostAct:
 
 @dataclass(slots=True)
 class DemoHost:
-    """One machine. `changed` is called after anything that a detector could see changes."""
+    """One machine.
+
+    changed: called after a change that a detector could notice.
+    acted: called for each act on the host.
+    cured: called with the unit whose fault a restart has ended.
+    ill: unit to why it does not answer.
+    restarted: unit to the time of its last restart.
+    """
 
     place: Place
     changed: Callable[["DemoHost"], None] = lambda host: None
     acted: Callable[[HostAct], None] = lambda act: None
     cured: Callable[["DemoHost", str], None] = lambda host, what: None
     booted: Callable[["DemoHost", By], None] = lambda host, by: None
-    """Called before anything of the old boot is forgotten."""
+    """Called at a boot, before the state of the old boot is dropped."""
     reboots: Callable[["DemoHost", By], None] = lambda host, by: host.boot(by)
-    """Makes the machine boot, in its time."""
+    """Requests a boot, which takes some time."""
     boot_id: str = ""
     ill: dict[str, Illness] = field(default_factory=dict)
     marks: dict[Mark, float] = field(default_factory=dict)
     restarted: dict[str, float] = field(default_factory=dict)
     workload_pods: int = 0
     clock_ahead: timedelta = timedelta(0)
-    """By how much its clock is ahead; negative: behind. What is written on it has such stamps."""
+    """How far its clock is ahead; negative if it is behind.
+
+    Timestamps of the host are off by this.
+    """
     up: asyncio.Event = field(default_factory=asyncio.Event)
     down: asyncio.Event = field(default_factory=asyncio.Event)
-    """One of the two is set: down is what hangs, is off, or boots."""
+    """Set while the host hangs, is off, or boots; else `up` is set."""
 
     def __post_init__(self) -> None:
         self.boot_id = self.boot_id or self.place.boot_id
@@ -97,11 +110,11 @@ class DemoHost:
 
     @property
     def answers(self) -> bool:
-        """Whether anything on it can be heard of: a kubelet, a detector, an agent."""
+        """Return whether kubelet, detectors and agent of the host can answer."""
         return self.up.is_set()
 
     def goes_down(self) -> None:
-        """It hangs, is switched off, or begins to boot."""
+        """Take the host down: it hangs, is switched off, or begins to boot."""
         self.up.clear()
         self.down.set()
         self.changed(self)
@@ -111,12 +124,12 @@ class DemoHost:
         self.changed(self)
 
     def recover_unit(self, unit: str) -> None:
-        """The cause outside went away."""
+        """End the fault of a unit that recovers by itself."""
         if self.ill.pop(unit, None) is not None:
             self.changed(self)
 
     def relent(self, unit: str) -> None:
-        """The cause outside went away, but only a restart brings the unit back."""
+        """End the cause outside of the host. Only a restart brings the unit back."""
         if (illness := self.ill.get(unit)) is not None:
             illness.outside = False
 
@@ -125,7 +138,7 @@ class DemoHost:
         self.changed(self)
 
     def restart(self, unit: str, at: float) -> bool:
-        """systemd's RestartUnit, at its end; whether the unit answers now."""
+        """Restart a unit, as at the end of systemd's RestartUnit. Return whether it answers now."""
         self.acted(HostAct(at, self.name, "RestartUnit", unit))
         self.restarted[unit] = at
         illness = self.ill.get(unit)
@@ -142,7 +155,7 @@ class DemoHost:
         return not illness.also or self.restarted.get(illness.also, -1.0) >= illness.began
 
     def boot(self, by: By = By.PERSON) -> None:
-        """It is up again: units start afresh, the kernel log is empty."""
+        """Bring the host up after a boot: units start again, and the kernel log is empty."""
         self.booted(self, by)
         self.boot_id = str(uuid.uuid4())
         self.marks.clear()

@@ -1,11 +1,11 @@
 """The kubelets of the simulated fleet, as clients of the API server.
 
-Each renews its node's Lease, reports the node's status, starts pods that are bound to its node and
-ends pods that were told to go. One whose host's kubelet is ill does none of it, so its pods stay
-Terminating and its Lease grows old; one whose runtime is ill reports Ready=False.
+Each renews its node's Lease, reports the node's status, starts pods that are bound to its node, and
+ends pods that are being deleted. A kubelet that has failed does none of it, so its pods stay
+Terminating and its Lease expires. A kubelet whose runtime has failed reports Ready=False.
 
-The node controller, which says Unknown of a node whose Lease is old, lives here too: it is the
-other side of the same heartbeat.
+The node controller is here too, since it reads the same heartbeat: it sets the conditions of a node
+with an expired Lease to Unknown.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ STATUS_EVERY = 300.0
 LEASES_PER_SECOND = 30.0
 STATUS_PER_SECOND = 30.0
 MISSED = 4
-"""Lease renewals missed before the node controller says Unknown."""
+"""Lease renewals that a kubelet may miss before its conditions become Unknown."""
 GRACE = 30.0
 DAEMON = "demo.kubenode.io/daemon"
-"""Label of pods that belong to the node and do not count as workload."""
+"""Label of daemon pods, which do not count as workload."""
 
 
 class Kubelets:
@@ -60,8 +60,8 @@ class Kubelets:
         self._clock = clock
         self._speed = speed
         self._rng = rng
-        # Real intervals divided by the speed would be 2 leases a second from each node: beyond
-        # some hundred nodes they come less often, and the node controller waits for longer.
+        # Real intervals divided by the speed would be 2 renewals a second for each node. Above some
+        # hundred nodes they are less frequent, and the node controller waits for longer.
         count = len(hosts)
         self.lease_every = max(LEASE_EVERY / speed, count / LEASES_PER_SECOND)
         self.status_every = max(STATUS_EVERY / speed, count / STATUS_PER_SECOND)
@@ -70,13 +70,15 @@ class Kubelets:
         self._unknown: set[str] = set()
         self._ready: dict[str, tuple[bool, str]] = {}
         self._writing: dict[str, asyncio.Lock] = {}
-        """One status of a node is written after the other: an older one never overtakes a newer."""
+        """Locks by node: status updates are sent one at a time, so an older one never replaces a
+        newer one.
+        """
         self._known_since: dict[str, datetime] = {}
-        """Since when the node controller has not called the conditions of a node Unknown."""
+        """Since when the conditions of a node have not been Unknown."""
         pods.add_handler(self._pod_changed)
 
     async def register(self, host: DemoHost) -> None:
-        """Create the node's Lease; the Node itself is there already."""
+        """Create the node's Lease, and start its heartbeats. The Node must exist."""
         now = self._time_on(host)
         self._writing[host.name] = asyncio.Lock()
         self._renewed[host.name] = self._clock.monotonic()
@@ -99,7 +101,7 @@ class Kubelets:
         self._routine.every(self.status_every, lambda: self.report(host), first=first)
 
     def schedule_report(self, host: DemoHost) -> None:
-        """The host changed: a kubelet that runs tells at once when its readiness changed."""
+        """Schedule a report if the kubelet runs and its readiness has changed."""
         ready = CONTAINERD not in host.ill
         known, _ = self._ready.get(host.name, (True, ""))
         if not _silent(host) and (ready != known or host.name in self._unknown):
@@ -107,7 +109,7 @@ class Kubelets:
             self._agenda.soon(delay, lambda: self.report(host))
 
     async def run(self) -> None:
-        """The node controller."""
+        """Run the node controller."""
         while True:
             await self._clock.sleep(self.grace / 10)
             now = self._clock.monotonic()
@@ -117,7 +119,7 @@ class Kubelets:
                     self._agenda.soon(0, partial(self._lost, self._hosts[name]))
 
     def tell_again(self, within: float) -> None:
-        """Everybody writes within so many seconds what it wrote last: the server has lost it."""
+        """Write all last reports again within `within` seconds, after the server has lost them."""
         for name in self._renewed:
             host = self._hosts[name]
             write = self._lost if name in self._unknown else self.report
@@ -133,7 +135,7 @@ class Kubelets:
             await self.report(host)
 
     async def report(self, host: DemoHost) -> None:
-        """The kubelet's own conditions and the boot ID."""
+        """Write the kubelet's conditions and the boot ID."""
         async with self._writing[host.name]:
             if not _silent(host):
                 await self._write(host)
@@ -165,11 +167,12 @@ class Kubelets:
         await self._kube.patch(paths.node(host.name, "status"), body, STRATEGIC_PATCH)
 
     async def _lost(self, host: DemoHost) -> None:
-        """What the node controller writes of all that a kubelet reports; it leaves
-        lastHeartbeatTime as the kubelet wrote it.
+        """Set all conditions of the kubelet to Unknown, as the node controller does.
+
+        lastHeartbeatTime stays as the kubelet wrote it.
         """
         async with self._writing[host.name]:
-            if host.name in self._unknown:  # else the kubelet has come back meanwhile
+            if host.name in self._unknown:  # else the kubelet is back
                 await self._give_up(host)
 
     async def _give_up(self, host: DemoHost) -> None:
@@ -222,7 +225,10 @@ class Kubelets:
         await self._kube.patch(path, {"status": running(now)})
 
     async def _kill(self, host: DemoHost, pod: Pod) -> None:
-        """A kubelet that does not run ends nothing: the pod stays Terminating."""
+        """End a pod.
+
+        A kubelet that does not run tries again later, so the pod stays Terminating.
+        """
         if _silent(host):
             self._agenda.soon(10.0 / self._speed, lambda: self._kill(host, pod))
             return
@@ -231,12 +237,12 @@ class Kubelets:
 
 
 def _silent(host: DemoHost) -> bool:
-    """Whether nothing is heard of its kubelet."""
+    """Return whether the kubelet of the host sends nothing."""
     return KUBELET in host.ill or not host.answers
 
 
 def running(now: str) -> dict[str, Any]:
-    """Status of a pod that runs and is ready since `now`."""
+    """Return the status of a pod that runs and is ready since `now`."""
     types = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
     return {
         "phase": "Running",
@@ -246,12 +252,12 @@ def running(now: str) -> dict[str, Any]:
 
 
 def _micro(rfc3339: str) -> str:
-    """A Lease's times are metav1.MicroTime: six digits."""
+    """Return the time as metav1.MicroTime with six digits, which Leases use."""
     return rfc3339.replace("Z", "000Z")
 
 
 async def all_at_once(width: int, todo: list[Any]) -> None:
-    """Await all of `todo`, at most `width` of them at a time."""
+    """Await all of `todo`, at most `width` at a time."""
     room = asyncio.Semaphore(width)
 
     async def await_item(awaitable: Any) -> None:

@@ -1,7 +1,7 @@
-"""What is really wrong on which node, and since when: the demo's own record of the truth.
+"""The faults that really exist on nodes, and since when: the demo's own record of the truth.
 
-The observer judges acts by it, the summary counts by it. Controllers never see it. All times are
-seconds of one monotonic clock.
+The observer judges acts by it, and the summary counts by it. Controllers never read it. All times
+are seconds of one monotonic clock.
 """
 
 import math
@@ -23,10 +23,10 @@ class EndedBy(StrEnum):
 class InjectedFault:
     """One fault on one node.
 
-    signalled  a detector's report of it became readable at the API server
-    withdrawn  that report was taken back there, after the fault had ended
-    decided    a job for it exists there
-    healed     its job is Succeeded
+    signalled: when the API server stored a detector's report of it.
+    withdrawn: when the API server stored the end of that report, after the fault ended.
+    decided: when the API server stored a job for it.
+    healed: when its job became Succeeded.
     """
 
     node: str
@@ -43,11 +43,13 @@ class InjectedFault:
 
 @dataclass(slots=True)
 class Ledger:
-    """All faults ever injected.
+    """All faults that were ever injected.
 
-    slack  seconds after a fault's end in which an act on its node is not called false: the time
-           of an answer. A fault that was reported ends when the report is withdrawn: nobody can
-           know before, and on a busy machine the simulated detectors are late
+    slack: seconds after a fault's end in which an act on its node is not a false action.
+
+    A fault that was reported counts until the report is withdrawn: nobody can know of its end
+    before,
+    and on a busy machine the simulated detectors are late.
     """
 
     slack: float = 2.0
@@ -61,7 +63,7 @@ class Ledger:
         return fault
 
     def end(self, node: str, kinds: Iterable[Kind], at: float, by: EndedBy) -> None:
-        """The open faults of these kinds on `node` are over."""
+        """End the open faults of these kinds on `node`."""
         wanted = set(kinds)
         for fault in self.open(node):
             if fault.kind in wanted:
@@ -71,32 +73,32 @@ class Ledger:
         return [f for f in self._by_node.get(node, ()) if f.ended is None]
 
     def faulty(self, node: str, at: float) -> bool:
-        """Whether something was really wrong on `node` at `at`, or had been until just before."""
+        """Return whether `node` had a real fault at `at`, or until shortly before."""
         return any(
             f.kind.real and f.began <= at and at <= self._compute_end(f)
             for f in self._by_node.get(node, ())
         )
 
     def _compute_end(self, fault: InjectedFault) -> float:
-        """Until when an act on the fault's node is no false one."""
+        """Return the time until which an act on the fault's node is not a false action."""
         if fault.ended is None or (fault.signalled is not None and fault.withdrawn is None):
             return math.inf
         return max(fault.ended, fault.withdrawn or 0.0) + self.slack
 
     def signalled(self, node: str, at: float) -> None:
-        """A detector reported a problem of `node` for the first time since it was well."""
+        """Record that a detector reported a fault of `node`."""
         for fault in self.open(node):
             if fault.signalled is None:
                 fault.signalled = at
 
     def withdrawn(self, node: str, at: float) -> None:
-        """A detector took its report on `node` back."""
+        """Record that a detector withdrew its report on `node`."""
         for fault in self._by_node.get(node, ()):
             if fault.ended is not None and fault.withdrawn is None:
                 fault.withdrawn = at
 
     def decided(self, node: str, job: str, at: float) -> None:
-        """A job was created: it answers the oldest real fault of the node without one."""
+        """Assign a new job to the oldest real fault of the node that has none."""
         for fault in self._by_node.get(node, ()):
             if fault.kind.real and fault.job == "" and self._recent(fault, at):
                 fault.job = job
@@ -104,7 +106,9 @@ class Ledger:
                 return
 
     def given_up(self, job: str) -> None:
-        """A job ended before it began: the next one answers its fault."""
+        """Remove a job that ended before it began, so that the next one can be assigned to its
+        fault.
+        """
         for fault in self.faults:
             if fault.job == job:
                 fault.job = ""
@@ -119,6 +123,6 @@ class Ledger:
 
     @property
     def healed(self) -> list[InjectedFault]:
-        """Faults that an act of ours ended, and whose job then proved it."""
+        """Return the faults that an act of ours ended and whose job verified it."""
         ours = (EndedBy.AGENT, EndedBy.PROVIDER)
         return [f for f in self.faults if f.healed is not None and f.ended_by in ours]

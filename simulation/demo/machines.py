@@ -1,4 +1,4 @@
-"""A simulated host behind the port through which the real agent acts on real ones."""
+"""A simulated host behind the port by which the real agent acts on hosts."""
 
 import random
 import uuid
@@ -13,15 +13,15 @@ from simulation.demo.hosts import CHRONY, CONTAINERD, KUBELET, UNITS, By, DemoHo
 from simulation.hosts.host import SimulatedHost, SimulatedTime
 
 RESTART = (1.0, 8.0)
-"""Seconds of a real fleet that a unit takes to restart."""
+"""Seconds of a real fleet that the restart of a unit takes."""
 
 
 class DemoMachine:
     """Implements agent.host.Host and agent.probes.Probes.
 
-    A unit that hangs is `active` for systemd, ill as it may be.
+    A unit that hangs is still `active` for systemd.
 
-    answers  whether the host with an address does, seen from here
+    answers: whether the host with an address answers.
     """
 
     def __init__(
@@ -98,7 +98,10 @@ class DemoMachine:
                 raise CannotAnswer(f"{name}: not simulated")
 
     async def _reaches(self, address: str) -> bool:
-        """Whether the host with this address answers; one that does not is waited for."""
+        """Return whether the host with this address answers.
+
+        A host that does not costs a timeout.
+        """
         answers = self._answers(address)
         if not answers:
             await self._clock.sleep(CONNECT_SECONDS / self._speed)
@@ -110,7 +113,7 @@ class DemoMachine:
 
 
 class _Time(SimulatedTime):
-    """The clock of a host whose chrony may be ill; asking for the time at once wakes it."""
+    """The clock of a host on which chrony may have failed; `measure` restarts chrony."""
 
     def __init__(self, host: DemoHost, clock: Clock) -> None:
         super().__init__()

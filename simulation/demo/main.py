@@ -1,9 +1,9 @@
 """`kubenode demo`: everything in one process, for a minute or for an afternoon.
 
-The embedded API server, the simulated fleet, and all of KubeNode for real: remedy operator, Kube
-Defender, an agent per host. Rules and the default policy are those that ship, with every duration
-divided by `--speed`. SIGINT and SIGTERM end it within LEAVE seconds with the summary and exit code
-0: stopping a demo is no failure. Before the fleet is there they end it with 130.
+It runs the embedded API server, the simulated fleet, and the real KubeNode: remedy operator, Kube
+Defender and an agent for each host. Rules and the default policy are those that ship, with every
+duration divided by `--speed`. SIGINT and SIGTERM end it within LEAVE seconds with the summary and
+exit code 0, since stopping a demo is no failure. Before the fleet exists they end it with 130.
 """
 
 import asyncio
@@ -43,14 +43,18 @@ from simulation.demo.terminal import Terminal
 from simulation.demo.world import DemoWorld
 
 LEAVE = 2.5
-"""Seconds for all parts to end; whatever has not ended by then ends with the process."""
+"""Seconds for all parts to end. Then the process ends with those that have not."""
 INTERRUPTED = 130
 NEWS = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`lasts` is seconds, None until stopped; `port` 0 takes a free one."""
+    """The options of a run.
+
+    lasts: seconds; None to run until it is stopped.
+    port: 0 for a free port.
+    """
 
     scenario: Scenario
     nodes: int
@@ -72,7 +76,10 @@ class Options:
         json: bool,
         port: int,
     ) -> Self:
-        """From what was typed; nodes and speed are else those of the scenario. Raises Refusal."""
+        """Parse the command line. Number of nodes and speed default to those of the scenario.
+
+        Raises Refusal.
+        """
         if scenario not in SCENARIOS:
             known = ", ".join(SCENARIOS)
             raise Refusal(f"--scenario {scenario}: no such scenario; choose {known}", Exit.USAGE)
@@ -89,9 +96,9 @@ class Options:
 
 
 def demo(options: Options) -> None:
-    """Run until told to stop; prints the summary on standard output as its last line.
+    """Run until stopped, and print the summary as the last line of standard output.
 
-    Told to stop before the fleet is there it has nothing to sum up: SystemExit(130).
+    Raises SystemExit(130) if it is stopped before the fleet exists.
     """
     require_engine()
     logs.setup("warning" if options.json or not sys.stdout.isatty() else "error")
@@ -108,8 +115,10 @@ def tell(result: dict[str, Any]) -> None:
 
 
 class Demo:
-    """result  the summary, once the demo has run; it is taken when the end comes, before any part
-    stops, so that stopping cannot change it
+    """One run of the demo.
+
+    result: the summary; None before the end. It is taken before any part stops, so that stopping
+        cannot change it.
     """
 
     def __init__(self, options: Options) -> None:
@@ -117,7 +126,7 @@ class Demo:
         self.clock = SystemClock()
         self.news: deque[str] = deque(maxlen=NEWS)
         self.policy = scaled(default_policy(), options.speed)
-        # The registry refuses the others, and says so once for each.
+        # The registry would reject the others, with one log line for each.
         ours = (rule for rule in library() if not unable(rule.spec))
         self.rules = [scaled(rule, options.speed) for rule in ours]
         self.result: dict[str, Any] | None = None
@@ -126,7 +135,7 @@ class Demo:
         self._began = 0.0
 
     async def run(self) -> None:
-        """Until a signal, or the time is over. Raises what a part raises."""
+        """Run until a signal or the end of the time. Raises the error of a part that fails."""
         stop = asyncio.Event()
         with _signals(stop):
             async with asyncio.TaskGroup() as tasks:
@@ -139,7 +148,7 @@ class Demo:
                     work.cancel()
 
     def _end(self) -> None:
-        """Sum up, and see to it that the process ends, whatever a part still does."""
+        """Take the summary, and ensure that the process ends even if a part does not."""
         if self._world is None or self.result is not None:
             return
         o, world = self.options, self._world
@@ -157,7 +166,10 @@ class Demo:
         timer.start()
 
     def _leave(self) -> None:
-        """Some part, or a busy loop, did not end in time. The engine's child ends with us."""
+        """End the process, since some part did not end in time.
+
+        The engine's child process ends with it.
+        """
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self.result is not None:
@@ -227,7 +239,7 @@ class Demo:
             await kube.create(paths.custom("noderemediers"), rule.to_dict())
 
     async def _serve(self, parts: list[Part], ground: list[Part]) -> None:
-        """Until the time is over. Raises what a part raises."""
+        """Run the parts until the time is over. Raises the error of a part that fails."""
         async with asyncio.TaskGroup() as tasks:
             work = tasks.create_task(serve(parts, ground))
             await asyncio.wait({work}, timeout=self.options.lasts)
@@ -238,7 +250,7 @@ class Demo:
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """One for each of those who would be processes or machines of their own."""
+    """API clients: one for each group that would be separate processes or machines."""
 
     fleet: Kube
     eyes: Kube
@@ -248,7 +260,7 @@ class Clients:
 
 @contextlib.contextmanager
 def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """The first signal asks for the end, the second one takes it."""
+    """Set `stop` at the first signal, and end the process at the second one."""
 
     def handle_signal(number: signal.Signals) -> None:
         if stop.is_set():

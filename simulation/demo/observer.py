@@ -1,20 +1,21 @@
 """The independent observer: counts what KubeNode should never do.
 
-It is told what the API server showed, change by change in the order in which the server made the
-changes (`watches.py`), and what the simulated hosts know was done to them. It knows the truth
-(`ledger.py`) and works out limits by itself (`budgets.py`); it shares no code with Kube Defender or
-the controllers. It records, and prevents nothing.
+It receives every change that the API server stored, in the server's order (`watches.py`), and every
+act that the simulated hosts know of. It knows the real faults (`ledger.py`) and computes limits by
+itself (`budgets.py`). It shares no code with Kube Defender or the controllers. It records, and
+prevents nothing.
 
-- A *false action* is an act of ours (a cordon, an eviction, a request to an agent) on a node with
-  nothing really wrong, a person's cordon taken off, or one request carried out twice.
+- A *false action* is an act of ours (a cordon, an eviction, a request to an agent) on a node
+  without a real fault, the removal of a person's cordon, or one request carried out twice.
 - A *limit violation* is an instant at which a disruption began (a permit, or our cordon without
-  one) although that put a group of nodes beyond its limit, or a breaker had to forbid it
-  (`breakers.py`); and a breaker that had to be open and was not.
+  one) although it put a group of nodes beyond its limit or a breaker had to forbid it
+  (`breakers.py`), and a breaker that had to open and did not.
 
-A node is disrupted while a permit for it is open. A cordon that stays after its job gave the permit
-back (a person is needed, or a PodDisruptionBudget blocks) counts against health: the node is not
-schedulable. Nodes of a zone whose breaker is open leave the budgets of wider scopes; where that has
-just changed, or is told otherwise than we count, a permit must be beyond both counts to be wrong.
+A node is disrupted while a permit for it is open. A cordon that stays after its job has released
+the permit (a person is needed, or a PodDisruptionBudget blocks) counts against health, since the
+node is not schedulable. Nodes of a zone whose breaker is open leave the budgets of wider scopes. If
+that has just changed, or if Kube Defender's status differs from our count, a permit is a violation
+only if it exceeds the limits by both counts.
 """
 
 from collections import Counter
@@ -29,9 +30,9 @@ from simulation.demo.breakers import JobView, PolicyBreakerSet
 from simulation.demo.budgets import CONTROL_PLANE_LABEL, Budget
 
 COVERED = 1.0
-"""Seconds within which a cordon must have a permit on either side."""
+"""Seconds before or after a cordon within which its permit must exist."""
 SETTLED = 3 * STALE
-"""Seconds after a zone's breaker changed in which either way of counting is right."""
+"""Seconds after the change of a zone's breaker in which either count is accepted."""
 
 
 class FaultOracle(Protocol):
@@ -44,7 +45,7 @@ class NodeView:
     ready: bool
     unschedulable: bool
     ours: bool
-    """It carries our cordon mark."""
+    """Whether the node has our cordon mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ class ObserverFinding:
 
 
 class Observer:
-    """Feed it changes in order; read `false_actions` and `limit_violations`.
+    """Judges changes that are passed in order. Results are `false_actions` and `limit_violations`.
 
-    policy  as it holds: its durations already divided by `speed`
+    policy: the policy in force, with durations already divided by `speed`.
     """
 
     def __init__(self, policy: DefenderPolicy, truth: FaultOracle, speed: float = 1.0) -> None:
@@ -66,18 +67,18 @@ class Observer:
         self.false_actions: list[ObserverFinding] = []
         self.limit_violations: list[ObserverFinding] = []
         self.acts = 0
-        """All acts judged, true or false: a count of zero would mean that nothing was looked at."""
+        """Acts that were judged, true or false. Zero would mean that nothing was observed."""
         self.grants = 0
         self.nodes: dict[str, NodeView] = {}
         self.permits: dict[str, PermitView] = {}
-        """Those that are open: of a day, thousands are not."""
+        """Open permits only: over a day there are thousands of others."""
         self.jobs: dict[str, JobView] = {}
         self._at_work: dict[str, set[str]] = {}
         self.breakers = PolicyBreakerSet(policy, speed)
         self.resuming = Resuming(self.breakers, self.permits, self.jobs)
         self._all = Books(policy, self.permits)
         self._lit = Books(policy, self.permits)
-        """The same without the nodes of zones whose breaker is open."""
+        """The same budgets without the nodes of zones whose breaker is open."""
         self._dark: dict[str, frozenset[str]] = {}
         self._dark_since = -1e9
         self._requests: set[tuple[str, str, str]] = set()
@@ -88,17 +89,17 @@ class Observer:
         self._last_permit: dict[str, float] = {}
         self._uncovered: list[ObserverFinding] = []
 
-    # What the API server shows.
+    # Changes at the API server.
 
     def listed(self, at: float, nodes: Mapping[str, NodeView]) -> None:
-        """All nodes there are, at the start: nothing in them is an act that we saw."""
+        """Set the nodes that exist at the start. Their state is not judged."""
         self.nodes = dict(nodes)
         self._regroup(at)
         for name in nodes:
             self._fault(at, name)
 
     def node(self, at: float, name: str, now: NodeView | None) -> None:
-        """A node as it is now, None when it is gone."""
+        """Record the new state of a node, None if it is deleted."""
         before = self.nodes.get(name)
         if now is None:
             self.nodes.pop(name, None)
@@ -113,7 +114,7 @@ class Observer:
             self._judge_cordon(at, name, before, now)
 
     def job(self, at: float, name: str, now: JobView | None) -> None:
-        """A job as it is now, None when it is gone."""
+        """Record the new state of a job, None if it is deleted."""
         before = self.jobs.get(name)
         if now is None:
             self.jobs.pop(name, None)
@@ -128,7 +129,7 @@ class Observer:
             self._fault(at, shown.node)
 
     def record_breakers(self, at: float, breakers: Sequence[tuple[str, str]]) -> None:
-        """What the policy's status says of its breakers: state by scope."""
+        """Record (scope, state) of the breakers in the policy's status."""
         self.breakers.hear(at, breakers)
         self._lights(at)
 
@@ -149,15 +150,19 @@ class Observer:
         self._count(at, node)
 
     def pod_leaving(self, at: float, uid: str, node: str) -> None:
-        """A pod of `node` was told to go, by nothing of the simulation itself: an eviction."""
+        """Record the deletion of a pod of `node`.
+
+        The simulation itself deletes none, so it is an eviction.
+        """
         if uid in self._evicted:
             return
         self._evicted.add(uid)
         self._act(at, node, "evicted a pod")
 
     def request(self, at: float, job: str, node: str, request: str, what: str) -> None:
-        """A job asks for `what` on `node`, of its agent or of the provider. Seen as often as the
-        job is written.
+        """Record that a job requests `what` on `node`, from its agent or the provider.
+
+        Repeated calls for the same request are ignored.
         """
         if (job, request, what) in self._requests:
             return
@@ -165,15 +170,15 @@ class Observer:
         self._requested[node, what] += 1
         self._act(at, node, f"asked for {what}")
 
-    # What a host knows.
+    # Acts on hosts.
 
     def host_act(self, at: float, node: str, what: str) -> None:
-        """`what` was done to the host of `node`."""
+        """Record that `what` was done to the host of `node`."""
         self._done[node, what] += 1
         self._unasked[node, what] = at
 
     def settle(self, at: float) -> None:
-        """Judge what had to wait for other watches. Call it again and again."""
+        """Judge what had to wait for other watches. Must be called periodically."""
         self._advance(at)
         waiting, self._uncovered = self._uncovered, []
         for violation in waiting:
@@ -231,7 +236,7 @@ class Observer:
         for since, scope in late:
             self.limit_violations.append(ObserverFinding(since, scope, "the breaker did not open"))
 
-    # For the view.
+    # For the terminal view.
 
     def disrupted(self, budget: Budget) -> set[str]:
         return self._books.disrupted(budget)
@@ -243,7 +248,7 @@ class Observer:
     def healthy(self, budget: Budget) -> int:
         return self._books.healthy(budget)
 
-    # Keeping count.
+    # Counting.
 
     @property
     def _books(self) -> Books:
@@ -268,7 +273,7 @@ class Observer:
             self._advance(at)
 
     def _moved(self, before: NodeView, now: NodeView) -> bool:
-        """Whether a label changed that some limit or breaker groups by."""
+        """Return whether a label changed by which a limit or breaker groups nodes."""
         if before.labels == now.labels:
             return False
         spec = self.policy.spec
@@ -277,7 +282,7 @@ class Observer:
         return any(before.labels.get(k or "") != now.labels.get(k or "") for k in keys)
 
     def _regroup(self, at: float) -> None:
-        """Nodes came, went or moved to other groups: work all budgets out anew."""
+        """Compute all budgets again after nodes were added, deleted or moved to other groups."""
         labels = {name: view.labels for name, view in self.nodes.items()}
         self.breakers.regroup(labels)
         self._all.regroup(at, labels, self._is_healthy, {})
@@ -285,7 +290,7 @@ class Observer:
         self._lit.regroup(at, labels, self._is_healthy, self._dark)
 
     def _lights(self, at: float) -> None:
-        """A zone's breaker opened or closed: other budgets count its nodes no longer, or again."""
+        """Compute budgets again if a zone's breaker opened or closed, which moves its nodes."""
         dark = self.breakers.dark()
         if dark.keys() != self._dark.keys():
             labels = {name: view.labels for name, view in self.nodes.items()}

@@ -1,7 +1,7 @@
-"""Whoever runs the machines of the demo, behind the production port: switches them, in its time.
+"""The provider of the demo's machines: implements the production port and takes realistic time.
 
-A machine that boots, hangs or is off answers nothing: neither kubelet nor detectors nor agent. It
-can be switched off by force and reset; it belongs to no group, so it cannot be replaced.
+A machine that boots, hangs or is off does not answer: neither kubelet nor detectors nor agent. It
+can be switched off by force and reset. It belongs to no group, so it cannot be replaced.
 """
 
 import random
@@ -15,12 +15,12 @@ from simulation.demo.hosts import By, DemoHost, HostAct
 
 SCHEME = "demo://"
 BOOT = (40.0, 90.0)
-"""Seconds of a real fleet from the order to boot until the kubelet runs."""
+"""Seconds of a real fleet from the request to boot until the kubelet runs."""
 OFF = (3.0, 10.0)
 
 
 class Machines:
-    """A Provider, and what boots machines for agents and people."""
+    """A Provider that also boots machines for agents and people."""
 
     name = "demo"
     can = Can(off=True, reset=True)
@@ -41,8 +41,9 @@ class Machines:
             host.reboots = self.boots
 
     def boots(self, host: DemoHost, by: By) -> None:
-        """It goes down now and comes up later; an order after this one takes its place. A person
-        switches on what is off.
+        """Take the host down now and bring it up later; a later request replaces this one.
+
+        If a person boots the machine, it is also switched on.
         """
         host.goes_down()
         if by is By.PERSON:
@@ -73,7 +74,7 @@ class Machines:
             return
         self._acted(host, "off")
         host.goes_down()
-        self._booting[host.name] = self._booting.get(host.name, 0) + 1  # whatever booted, does not
+        self._booting[host.name] = self._booting.get(host.name, 0) + 1  # cancels a boot
         self._states[host.name] = PowerState.STOPPING
 
         async def dark() -> None:

@@ -1,8 +1,8 @@
-"""The rollout of the demo: Machines with three components, and an upgrade that goes bad.
+"""The rollout of the demo: Machines with three components, and an upgrade that fails.
 
-Every worker is a Machine that was imported. Once all of them have the first versions, the set of
-containerd is told to go to the next one. After its second batch the mirror begins to serve a build
-whose service crashes: the third batch fails, its hosts take the change back, and the set stops.
+Every worker is an imported Machine. Once all of them have the first versions, the set of containerd
+is changed to the next version. After its second batch the mirror begins to serve a build whose
+service crashes. The third batch fails, its hosts roll back, and the set stops.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ OLD, NEW = "2.1.3", "2.1.4"
 PAUSED = ComponentSetConditionType.PAUSED
 GOOD_BATCHES = 2
 PATIENT: Mapping[str, Any] = {"machineTimeout": "2h", "progressDeadline": "48h"}
-"""A busy machine runs the demo late, and must not look like hosts that hang."""
+"""Long timeouts: on a busy machine the demo is late, which must not look like hanging hosts."""
 AT_ONCE: Mapping[str, Any] = {
     **PATIENT,
     "batches": ["100%"],
@@ -36,7 +36,7 @@ AT_ONCE: Mapping[str, Any] = {
     "bakeTime": "0s",
     "failurePolicy": "Continue",
 }
-"""For the first install, which disturbs nobody."""
+"""The strategy of the first install, which disrupts nothing."""
 CAREFUL: Mapping[str, Any] = {
     **PATIENT,
     "batches": [1, 5, 10, 50, 100],
@@ -47,15 +47,16 @@ CAREFUL: Mapping[str, Any] = {
 }
 POLL_SECONDS = 0.1
 PACE = 30.0
-"""What its own durations are divided by, whatever the speed of the fleet, which is lower: a fleet
-in a hurry falls ill on a busy machine, when heartbeats come late, and then rightly gets no permits.
+"""Divides the durations of the rollout, whatever the speed of the fleet, which is lower. In a
+faster fleet on a busy machine heartbeats would be late, and nodes that seem unhealthy get no
+permits.
 """
 
 Objects = Mapping[str, dict[str, Any]]
 
 
 def components() -> Iterable[MachineComponent]:
-    """What there is to install. A first install disturbs nobody; a patch restarts the service."""
+    """Yield the components. A first install disrupts nothing; a patch restarts the service."""
     yield _component("runc", "1.2.6", {"packages": [{"name": "runc", "version": "1.2.6-1"}]})
     for version in (OLD, NEW):
         yield _component(
@@ -125,13 +126,13 @@ def machine(place: Place) -> Machine:
 
 
 def scaled_strategy(wanted: MachineComponentSet) -> dict[str, Any]:
-    """What to patch: the component, and the strategy as everything of the rollout is scaled."""
+    """Return the fields of the set to patch: the component, and the scaled strategy."""
     spec: dict[str, Any] = scaled(wanted, PACE).to_dict()["spec"]
     return {name: spec[name] for name in ("component", "updateStrategy")}
 
 
 def equip(host: SimulatedComponents) -> None:
-    """What the packages of the mirror bring to a host."""
+    """Set the units that the packages of the mirror start on a host."""
     host.packages.brings = {
         PACKAGE: (SERVICE,),
         "prometheus-node-exporter": ("prometheus-node-exporter.service",),
@@ -139,10 +140,11 @@ def equip(host: SimulatedComponents) -> None:
 
 
 class Rollout:
-    """A Part: begins the upgrade, makes the mirror go bad, and sees what becomes of it.
+    """A Part that starts the upgrade, breaks the mirror, and records the result.
 
-    kube    for what people do; `eyes` to look with
-    hosts   the software of each host, by node
+    kube: the client for acts of people.
+    eyes: the client for reading.
+    hosts: component ports by node.
     """
 
     name = "rollout"
@@ -173,7 +175,7 @@ class Rollout:
         self._touched: set[str] = set()
         self._begun = self._bad = False
         self.last_message = ""
-        """How far it is, for people."""
+        """The progress as text."""
         self._most_down = 0
 
     @property
@@ -181,7 +183,7 @@ class Rollout:
         return [self._machines, self._sets]
 
     async def create(self) -> None:
-        """Components, sets and Machines, as people would apply them."""
+        """Create components, sets and Machines, as people would apply them."""
         for host in self._hosts.values():
             equip(host)
         for each in (*components(), *component_sets()):
@@ -206,7 +208,7 @@ class Rollout:
                 self._spoil()
 
     def _installed(self) -> bool:
-        """Whether every machine has the first versions, and the sets know it."""
+        """Return whether every machine has the first versions, as the sets report."""
         done = all(s.status.phase is RolloutPhase.COMPLETED for s in self._sets.cache.values())
         return done and len(self._machines.cache) == len(self._places)
 
@@ -223,7 +225,10 @@ class Rollout:
         )
 
     def _second_batch_is_well(self, wanted: MachineComponentSet) -> bool:
-        """Of the upgrade: the install before it had batches too."""
+        """Return whether the second batch of the upgrade is healthy.
+
+        The first install had batches too.
+        """
         status, batch = wanted.status, wanted.status.batch
         if status.observed_generation != wanted.metadata.generation or batch is None:
             return False
@@ -241,13 +246,13 @@ class Rollout:
         if not self._begun or new is None:
             return
         for assigned in new.spec.components:
-            runs = assigned.desired_state is DesiredState.RUNNING  # not: downloaded ahead
+            runs = assigned.desired_state is DesiredState.RUNNING  # else downloaded ahead
             if runs and assigned.component == f"{CONTAINERD}-{NEW}":
                 self._touched.add(name)
         self._most_down = max(self._most_down, len(self._down()))
 
     def _down(self) -> set[str]:
-        """Machines that may be disturbed, or are, by this rollout."""
+        """Return the machines that have a permit of this rollout and may be disrupted."""
         return {n for n, m in self._machines.cache.items() if m.spec.permit is not None}
 
     def _tell(self, wanted: MachineComponentSet) -> None:
@@ -265,12 +270,14 @@ class Rollout:
     # -- what became of it ----------------------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """phase             of the set, at the end
-        stoppedAtBatch    the batch that it stopped at, None if it did not
-        machinesTouched   that were ever told to take the new version
-        machinesRolledBack  whose hosts took it back by themselves
-        machinesUpdated   that have it and are well
-        mostUnavailable   machines that were ever disturbed at once
+        """Return the result of the rollout.
+
+        phase: the phase of the set at the end.
+        stoppedAtBatch: the batch at which it stopped, None if it did not.
+        machinesTouched: machines to which the new version was ever assigned.
+        machinesRolledBack: machines that rolled back by themselves.
+        machinesUpdated: machines that have the new version and are healthy.
+        mostUnavailable: the most machines that were disrupted at once.
         """
         wanted = self._sets.get(CONTAINERD)
         status = None if wanted is None else wanted.status

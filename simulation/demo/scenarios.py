@@ -1,11 +1,12 @@
-"""The demo's scenarios: plans of faults by name, the same for the same seed, fleet and speed.
+"""The demo's scenarios: named plans of faults, the same for the same seed, fleet and speed.
 
-    mixed    faults of every sort one at a time, noise between them, now and then a storm
-    storm    a zone fails, most of it at once, while single faults elsewhere go on
-    rollout  a component is upgraded in batches, and the third goes bad
+- mixed: single faults of every kind, noise, and now and then a storm
+- storm: most of a zone fails at once, while single faults occur elsewhere
+- rollout: a component is upgraded in batches, and the third fails
 
-Times are seconds of the demo, of which each stands for `speed` seconds of a real fleet. Single
-faults come below the rate that opens a breaker (`newFaultsPer10m`), one zone after the other.
+Times are seconds of the demo, each of which stands for `speed` seconds of a real fleet. Single
+faults occur below the rate that opens a breaker (`newFaultsPer10m`), and in one zone after the
+other.
 """
 
 import random
@@ -28,29 +29,33 @@ MIX: dict[Kind, int] = {
     Kind.FLAP: 14,
     Kind.EVENT: 8,
 }
-"""Weights of what comes one at a time. What needs a second rung is rare: three such escalations of
-one rule within an hour open a breaker."""
+"""Weights of single faults. Faults that need a second rung are rare, since three such escalations
+of one rule within an hour open a breaker.
+"""
 CURABLE: dict[Kind, int] = {Kind.KUBELET_DOWN: 32, Kind.RUNTIME_HUNG: 28, Kind.CLOCK: 18}
 
 OPENING = (
     Kind.KUBELET_DOWN, Kind.HOST_HUNG, Kind.RUNTIME_SHIMS, Kind.FLAP, Kind.CLOCK, Kind.DEADLOCK,
     Kind.RUNTIME_HUNG, Kind.EVENT, Kind.READONLY,
 )  # fmt: skip
-"""The first faults of a mixed run: a visitor sees each sort within ten seconds."""
+"""The first faults of a mixed run, so that a visitor sees each kind within ten seconds."""
 OF_ITS_OWN = 30.0
-"""Seconds of a real fleet after a storm's begin."""
+"""Seconds of a real fleet after the start of a storm at which another fault of the zone begins."""
 REMNANT_SHARE = 0.1
-"""Of the nodes that a storm hit: those that stay ill when it has passed."""
+"""The share of the nodes of a storm that stay faulty when it is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultPace:
-    """How often things happen, in seconds of a real fleet of 300 nodes.
+    """How often faults occur, in seconds of a real fleet of 300 nodes.
 
-    every   mean time between single faults, after the `first`
-    storm   when the first storm comes; again every `storms`
-    lasts   how long it lasts, and `spread` more on its last node
-    share   of the zone's workers that it hits
+    every: mean time between single faults.
+    first: time of the first single fault.
+    storm: time of the first storm.
+    storms: time between two storms.
+    lasts: duration of a storm.
+    spread: up to this much longer on single nodes.
+    share: share of the zone's workers that a storm hits.
     """
 
     every: float
@@ -63,15 +68,18 @@ class FaultPace:
 
 
 FLAP = 6.0
-"""Seconds that a flapping condition stays True: below every `for` of the library."""
+"""Seconds for which a flapping condition is True, below every `for` of the library."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """about  one line for people
-    nodes    and `speed` that show it within a minute on a busy machine
-    sorts    weights of single faults, after `opening`
-    rollout  whether its nodes are Machines, whose software is upgraded
+    """A scenario.
+
+    about: one line of description.
+    nodes, speed: defaults that show the scenario within a minute on a busy machine.
+    sorts: weights of single faults.
+    opening: the first single faults, in order.
+    rollout: whether the nodes are Machines whose components are upgraded.
     """
 
     name: str
@@ -84,7 +92,7 @@ class Scenario:
     rollout: bool = False
 
     def plan(self, seed: int, fleet: Sequence[Place], speed: float) -> Plan:
-        """The same for the same arguments."""
+        """Return the plan, the same for the same arguments."""
         rng = random.Random(seed)
         workers = [place for place in fleet if not place.control_plane]
         singles = self._singles(rng, workers, len(fleet), speed)
@@ -94,8 +102,10 @@ class Scenario:
     def _singles(
         self, rng: random.Random, workers: Sequence[Place], nodes: int, speed: float
     ) -> Plan:
-        """A node that had a real fault gets no other before all others had one: perNode limits
-        and attempts would rightly hold it, and the demo shows that on its own.
+        """Yield single faults.
+
+        A node gets no second real fault before all others had one: perNode limits and attempts
+        would rightly hold its repair, and that is not what the scenario shows.
         """
         every = self.pace.every / speed * max(0.6, 300 / nodes)
         at, turn = self.pace.first / speed, _in_turn(rng, workers)
@@ -108,10 +118,10 @@ class Scenario:
     def _storms(
         self, rng: random.Random, workers: Sequence[Place], seed: int, speed: float
     ) -> Plan:
-        """Every storm is one moment and two kinds: what passes, and what stays until repaired.
+        """Yield storms. Some nodes recover when a storm is over, the others need a repair.
 
-        Then one more node of the zone has a fault of its own, which its host confirms: for such
-        ones an open breaker keeps a slot.
+        During the storm one more node of the zone gets another fault, which its host confirms. An
+        open breaker reserves a slot for such faults.
         """
         pace, number = self.pace, 0
         while True:
@@ -133,7 +143,7 @@ class Scenario:
 
 
 def _merged(base: Plan, other: Plan) -> Plan:
-    """Both without end, by time."""
+    """Merge two endless plans in the order of time."""
     first, second = next(base), next(other)
     while True:
         if first.at <= second.at:
@@ -145,8 +155,10 @@ def _merged(base: Plan, other: Plan) -> Plan:
 
 
 def _in_turn(rng: random.Random, workers: Sequence[Place]) -> Iterator[str]:
-    """Every worker once, then again in the same order, zone after zone, so that faults pile up
-    neither in a zone nor on a node: dealt anew, the last of one round may be the first of the next.
+    """Yield every worker once, then again in the same order, zone after zone.
+
+    So faults pile up neither in a zone nor on a node. A new order in each round might repeat the
+    last node at once.
     """
     zones: dict[str, list[str]] = {}
     for place in workers:

@@ -1,8 +1,8 @@
 """The demo's API server and its clients.
 
-The pydantic models stand in as admission hooks for the CEL rules of the CRDs, which the embedded
-server does not run: what a real server would refuse is refused here too. People's words are signed
-here as the remedy operator's webhook signs them in a cluster.
+The pydantic models replace the CEL rules of the CRDs as admission hooks, since the embedded server
+does not run CEL. So it refuses what a real server would refuse. Approvals are signed here as the
+remedy operator's webhook signs them in a cluster.
 """
 
 import resource
@@ -22,12 +22,12 @@ from simulation.apiserver.admission import Hook, Mutator
 from simulation.apiserver.server import EmbeddedApiServer, ListenError
 
 UNHURRIED = 100_000.0
-"""Requests per second: the simulated kubelets of a whole fleet share one client."""
+"""Requests per second. The simulated kubelets of a whole fleet share one client."""
 
 
 @asynccontextmanager
 async def api_server(port: int) -> AsyncIterator[EmbeddedApiServer]:
-    """The server with our kinds installed. Raises Refusal if `port` cannot be had."""
+    """Yield the server with our kinds installed. Raises Refusal if `port` is not available."""
     enough_files()
     hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
     server = EmbeddedApiServer(port, crds=crds(), admission=hooks, mutators=signing(SystemClock()))
@@ -42,7 +42,7 @@ async def api_server(port: int) -> AsyncIterator[EmbeddedApiServer]:
 
 
 def hook(kind: type[Resource]) -> Hook:
-    """What the CRD's CEL rules say, by the model: validity, and what may not change."""
+    """Return a hook that checks what the CRD's CEL rules check: validity, and immutable fields."""
     annotation: Any = kind.model_fields["spec"].annotation
     mutable: tuple[str, ...] | None = getattr(annotation, "mutable", None)
 
@@ -59,8 +59,9 @@ def hook(kind: type[Resource]) -> Hook:
 
 
 def signing(clock: Clock) -> Mapping[str, Mutator]:
-    """What the webhook of a cluster does with people's words. This server knows no users: whose
-    word it is is what its writer says.
+    """Return the mutator that signs approvals as the webhook of a cluster does.
+
+    This server knows no users, so the author is what the writer says.
     """
 
     def sign(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> Sequence[Mapping[str, Any]]:
@@ -74,7 +75,9 @@ def client(url: str, clock: Clock) -> Kube:
 
 
 def enough_files() -> None:
-    """Both ends of every connection are ours; the usual 1,024 files are few."""
+    """Raise the limit of open files. Both ends of every connection are in this process, so the
+    usual 1,024 are too few.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if hard != resource.RLIM_INFINITY else 65_536
     with suppress(ValueError, OSError):

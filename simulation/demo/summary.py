@@ -1,4 +1,4 @@
-"""The demo's last word: one JSON object, also read by tests and by people who compare runs."""
+"""The demo's summary: one JSON object, which tests read too, and with which runs are compared."""
 
 import math
 from collections import Counter
@@ -10,12 +10,15 @@ from simulation.demo.ledger import InjectedFault, Ledger
 from simulation.demo.observer import Observer, ObserverFinding
 
 SHOWN = 20
-"""Findings that are spelled out; the counts are complete."""
+"""Findings that are listed; the counts are complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How the demo was run. behind: most seconds by which the simulated fleet was late."""
+    """How the demo was run.
+
+    behind: the largest delay of the simulated fleet in seconds.
+    """
 
     scenario: str
     nodes: int
@@ -33,17 +36,19 @@ def summary(
     gaps: int = 0,
     until: float = math.inf,
 ) -> dict[str, Any]:
-    """The figures of a run. All times are seconds of the demo, not of what they stand for.
+    """Return the figures of a run. All times are seconds of the demo, not of a real fleet.
 
-    phases        the phase of each job at the end
-    until         the end of the run, on the clock of ledger and observer
-    gaps          how often the observer lost its watch and had to list again: what happened
-                  meanwhile was not judged, so both zero-counts are worth less if it is not 0
-    breaker…      by its status, as far as the observer's own count explains it; see `storms`
-    timeToDetect  fault began -> a detector's report readable at the API server
-    timeToDecide  that report -> the job exists; contains the rule's `for`
-    booted        faults that only a boot ends, by who booted the machine
-    timeToHeal    fault began -> job Succeeded, the proof by fresh facts included; healed faults
+    phases: the phase of each job at the end.
+    gaps: how often the observer lost its watch and listed again. Changes in between are not judged,
+        so if it is not 0, falseActions and limitViolations are less reliable.
+    until: the end of the run on the clock of ledger and observer.
+
+    Some figures:
+
+    timeToDetect: from the fault to a detector's report at the API server.
+    timeToDecide: from that report to the job; includes the rule's `for`.
+    timeToHeal: from the fault to the phase Succeeded, verification included, of healed faults.
+    booted: faults that only a boot ends, by who booted the machine.
     """
     real = [fault for fault in ledger.faults if fault.kind.real]
     healed = ledger.healed
@@ -78,15 +83,16 @@ def summary(
 
 
 def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:
-    """What breakers did.
+    """Return what breakers did, by the policy's status.
 
-    breakerOpened        how often one opened that had to, or might, by the observer's own count
-    breakerClosed        how often one closed again
-    breakerOpenSeconds   how long they were open, before they went half-open
-    permitsWhileOpen     permits given in a scope while it was open, but for `reservedPermits`
-    halfOpenMostPermits  most permits at once in a half-open scope
-    healedElsewhere      faults healed outside of a scope while its breaker was not closed
-    breakerUnexplained   openings that the observer's count does not explain; absent if none
+    breakerOpened: openings that the observer's count explains.
+    breakerClosed: how many of them closed again.
+    breakerOpenSeconds: the time from opening to half-open, in total.
+    permitsWhileOpen: permits granted in a scope while it was open, without reservedPermits.
+    reservedPermits: permits granted in a reserved slot.
+    halfOpenMostPermits: the most permits at once in a half-open scope.
+    healedElsewhere: faults healed outside of a scope while its breaker was not closed.
+    breakerUnexplained: openings that the count does not explain; absent if there are none.
     """
     explained = [e for e in observer.breakers.episodes if e.explained]
     strange = len(observer.breakers.episodes) - len(explained)
@@ -109,25 +115,25 @@ def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:
 
 
 def by_kind(faults: Iterable[InjectedFault]) -> Mapping[str, int]:
-    """All that was injected, noise included, which `faultsInjected` leaves out."""
+    """Return all injected faults by kind. Unlike `faultsInjected` it includes noise."""
     return dict(sorted(Counter(fault.kind.value for fault in faults).items()))
 
 
 def booted(faults: Iterable[InjectedFault]) -> Mapping[str, int]:
-    """Who ended the faults that nothing but a boot ends: an agent, the provider, a person."""
+    """Return who ended the faults that only a boot ends: an agent, the provider or a person."""
     ended = (fault.ended_by.value for fault in faults if fault.kind.boots and fault.ended_by)
     return dict(sorted(Counter(ended).items()))
 
 
 def findings(name: str, entries: list[ObserverFinding]) -> dict[str, list[str]]:
-    """Absent when there are none."""
+    """Return the first findings under `name`; empty if there are none."""
     if not entries:
         return {}
     return {name: [f"{f.at:.2f} {f.node}: {f.what}" for f in entries[:SHOWN]]}
 
 
 def spread(values: Iterable[float]) -> dict[str, float | None]:
-    """Median and 99th percentile by nearest rank, to the millisecond; None of nothing."""
+    """Return median and 99th percentile by nearest rank, in seconds; None without values."""
     ordered = sorted(values)
     if not ordered:
         return {"p50": None, "p99": None}

@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a live view on a terminal, a line now and then elsewhere."""
+"""The output of the running demo: a live view on a terminal, else a line every few seconds."""
 
 import sys
 from collections import Counter, deque
@@ -17,7 +17,7 @@ from simulation.demo.world import DemoWorld
 REFRESH = 0.5
 LINE_EVERY = 5.0
 BEHIND = 2.0
-"""Seconds late from which the simulated fleet is no longer like a real one."""
+"""Seconds of delay above which the simulated fleet no longer behaves like a real one."""
 
 
 class Shown(Protocol):
@@ -34,7 +34,7 @@ class Shown(Protocol):
 
 
 class Terminal:
-    """A Part. With `--json` everything goes to standard error, the summary alone to output."""
+    """A Part. Lines go to standard error; only the summary is on standard output."""
 
     name = "terminal"
 

@@ -1,7 +1,8 @@
-"""Makes the planned faults happen on the simulated hosts, and keeps the ledger of the truth.
+"""Injects the planned faults into the simulated hosts, and records them in the ledger.
 
-Also plays the people of the demo: somebody cordoned a node before we came, somebody boots machines
-that were handed over, and the owner of an application loosens a budget that allowed nothing.
+It also plays the people of the demo: somebody has cordoned a node before KubeNode starts, somebody
+boots machines whose jobs need a person, and the owner of an application relaxes a budget that
+allowed no eviction.
 """
 
 import random
@@ -32,14 +33,14 @@ MARKS: dict[Kind, Mark] = {
     Kind.READONLY: Mark.READONLY_FILESYSTEM,
 }
 PERSON_TAKES = 240.0
-"""Seconds of a real fleet until a person boots a machine that was handed over."""
+"""Seconds of a real fleet until a person boots a machine whose job needs a person."""
 OWNER_TAKES = 300.0
 
 
 class Trouble:
-    """A Part: runs the plan from `starts_at` on.
+    """A Part that runs the plan from `starts_at` on.
 
-    starts_at  monotonic time: jobs begin nothing on nodes younger than their rule's startupGrace
+    starts_at: monotonic time at which nodes are older than every rule's startupGrace.
     """
 
     name = "trouble"
@@ -81,13 +82,13 @@ class Trouble:
                 self._strike(self._hosts[name], planned)
 
     async def cordon_by_hand(self, node: str) -> None:
-        """A person's cordon: unschedulable, without any mark of ours."""
+        """Cordon a node as a person does, without a mark of ours."""
         await self._kube.patch(paths.node(node), {"spec": {"unschedulable": True}})
 
     def _strike(self, host: DemoHost, planned: Planned) -> None:
         kind, now = planned.kind, self._clock.monotonic()
         if not host.well and not kind.outside:
-            return  # one trouble at a time keeps the ledger honest
+            return  # one fault at a time for each node keeps the ledger exact
         if CONTAINERD in host.ill:
             return
         self._ledger.inject(host.name, kind, now)
@@ -128,16 +129,16 @@ class Trouble:
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy.AGENT)
 
     def _booted(self, host: DemoHost, by: By) -> None:
-        """A boot ends all that is on the host, and the way of whoever was coming to boot it."""
+        """End all faults of the host that a boot ends, and cancel a planned boot by a person."""
         self._booting.discard(host.name)
         units = {unit for unit, illness in host.ill.items() if not illness.outside}
         kinds = [*MARKS, Kind.HOST_HUNG, *(kind for kind, of in UNITS.items() if of in units)]
         self._ledger.end(host.name, kinds, self._clock.monotonic(), EndedBy(by.value))
 
-    # The people.
+    # People.
 
     def call_person(self, node: str) -> None:
-        """A job says that it needs a person. Called again and again."""
+        """Let a person boot the machine of a job that needs one. Repeated calls are ignored."""
         host = self._hosts.get(node)
         if host is None or host.well or node in self._booting:
             return
@@ -150,7 +151,7 @@ class Trouble:
             host.reboots(host, By.PERSON)
 
     def blocked(self, app: str = STUBBORN) -> None:
-        """A budget was seen to block a migration for the first time."""
+        """Let the owner of `app` relax its budget after it first blocked an eviction."""
         delay = OWNER_TAKES / self._speed
         self._agenda.soon(delay, lambda: self._workloads.loosen(app))
 

@@ -1,4 +1,4 @@
-"""The demo on a terminal: the fleet as a grid, jobs, holds and why, budgets, readable at 100x30."""
+"""The demo on a terminal of 100x30: the fleet as a grid, jobs, holds with reasons, and budgets."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ CELLS = {
     "ill": ("■", "red"),
     "unknown": ("□", "bright_black"),
 }
-"""What a cell says, worst last but for our own work."""
+"""Symbol and colour of a node by its state."""
 LEGEND = (
     ("ill", "unready"), ("job", "repair"), ("cordoned", "cordon"), ("person", "by hand"),
 )  # fmt: skip
@@ -37,7 +37,10 @@ BREAKERS = {"Open": "red", "HalfOpen": "yellow"}
 
 @dataclass(slots=True)
 class Screen:
-    """What the view reads. `zones` is node -> zone, in the fleet's order."""
+    """The data of the view.
+
+    zones: node to zone, in the order of the fleet.
+    """
 
     title: str
     zones: Mapping[str, str]
@@ -46,7 +49,7 @@ class Screen:
     jobs: Mapping[str, dict[str, Any]]
     policy: Mapping[str, Any]
     queue: Sequence[str] = ()
-    """Nodes whose jobs wait for Kube Defender, the next in line first."""
+    """Nodes whose jobs wait in Kube Defender's queue, the next one first."""
     news: list[str] = field(default_factory=list)
     footer: str = ""
     seconds: float = 0.0
@@ -122,7 +125,7 @@ def _zones(screen: Screen) -> RenderableType:
 
 
 def _breaker(screen: Screen, zone: str) -> Mapping[str, str]:
-    """What the policy's status says of the zone's breaker; empty if it is closed."""
+    """Return the zone's breaker in the policy's status; empty if it is closed."""
     breakers = (b for b in screen.policy.get("breaker") or () if b["scope"].endswith(f"={zone}"))
     return next(breakers, {})
 

@@ -1,9 +1,9 @@
-"""The observer's own eyes: plain watches on nodes, pods, jobs and permits, put in one order.
+"""The observer's own watches on nodes, pods, jobs, permits and the policy, merged into one order.
 
-It uses no informer, so a mistake there cannot hide a violation here. The embedded API server has
-one counter of resourceVersions for everything, so the changes of several watches can be put in the
-order in which the server made them: each waits HOLD seconds for its elders. Between a permit given
-back and the next one given out there is no false instant with both.
+They use no informer, so that a mistake there cannot hide a violation here. The embedded API server
+has one counter of resourceVersions for all resources. So the changes of several watches can be put
+into the order in which the server made them: each change waits HOLD seconds for older ones.
+Otherwise a permit that replaces a released one might seem to be open beside it.
 """
 
 import heapq
@@ -43,9 +43,9 @@ class ObjectChange:
 
 
 class Watching:
-    """Parts that feed an Observer and the ledger; also what the view shows of jobs.
+    """Feeds an Observer and the ledger, and keeps the jobs for the view.
 
-    told      called with (node, phase, hold reason) whenever a job changes
+    on_job: called with (node, phase, hold reason) whenever a job changes.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Watching:
         self.jobs: dict[str, Object] = {}
         self.policy_status: Object = {}
         self.relists = 0
-        """After the first lists; each could have hidden changes, so it must stay 0."""
+        """Lists after the first one. Each could have hidden changes, so it must stay 0."""
 
     def parts(self) -> list["ResourceWatch"]:
-        """One endless watch per resource; run them before anything can act."""
+        """Return one endless watch for each resource. They must run before anything can act."""
         return [
             ResourceWatch(self, "node", paths.nodes()),
             ResourceWatch(self, "pod", paths.pods()),
@@ -87,7 +87,7 @@ class Watching:
             self.apply(self.clock.monotonic() - HOLD)
 
     def apply(self, until: float) -> None:
-        """Hand on what came before `until`, in the server's order."""
+        """Pass on the changes before `until`, in the server's order."""
         while self._heap and self._heap[0][2].at <= until:
             self._apply_change(heapq.heappop(self._heap)[2])
         self._observer.settle(until)
@@ -128,7 +128,10 @@ class Watching:
                 self._observer.record_breakers(change.at, self.breakers)
 
     def _pod(self, change: ObjectChange) -> None:
-        """Nothing in the simulation deletes a pod that nobody told to go before: it was evicted."""
+        """Record an eviction.
+
+        In the simulation a pod gets a deletionTimestamp only by an eviction.
+        """
         if change.obj is None:
             return
         meta, spec = change.obj["metadata"], change.obj.get("spec", {})
@@ -153,7 +156,7 @@ class Watching:
         self._phases[change.name] = phase
         for step in status.get("steps") or ():
             if step.get("by") in ("Agent", "Provider") and step.get("askedAt"):
-                # By UID: after a restore of etcd another job may have the name of one that is lost.
+                # By UID: after a restore of etcd another job may have the name of a lost one.
                 uid = job["metadata"].get("uid") or change.name
                 self._observer.request(
                     change.at, uid, node, step["requestID"], describe_request(spec, step)
@@ -162,7 +165,7 @@ class Watching:
 
     @property
     def breakers(self) -> list[tuple[str, str]]:
-        """Scope and state of each that its policy's status names."""
+        """Return (scope, state) of each breaker in the policy's status."""
         return [(b["scope"], b["state"]) for b in self.policy_status.get("breaker") or ()]
 
     @property
@@ -171,7 +174,7 @@ class Watching:
 
 
 class ResourceWatch:
-    """A Part: one resource, listed once, then watched from there."""
+    """A Part that lists one resource once and then watches it."""
 
     def __init__(self, owner: Watching, what: str, path: str) -> None:
         self._owner = owner
@@ -184,7 +187,7 @@ class ResourceWatch:
         return f"observe {self._what}"
 
     def follow_from(self, version: str) -> None:
-        """Watch from another version on, once the watch that is open has ended."""
+        """Continue from another resourceVersion, once the open watch has ended."""
         self._from = version
 
     async def run(self) -> None:
@@ -237,7 +240,9 @@ def node_view(node: Object) -> NodeView:
 
 
 def permit_view(permit: Object) -> PermitView:
-    """Open until it is released or revoked; one whose status is not written yet is open too."""
+    """Return the view of a permit. It is open until it is released or revoked, even before its
+    status is written.
+    """
     spec, status = permit["spec"], permit.get("status") or {}
     state = status.get("state") or "Granted"
     closed = state in ("Released", "Revoked") or bool(status.get("releasedAt"))
@@ -245,13 +250,15 @@ def permit_view(permit: Object) -> PermitView:
 
 
 def _unbegun(job: Object) -> bool:
-    """Whether it waits out its initial wait, or ended before that was over."""
+    """Return whether the job is in its initial wait, or ended before that was over."""
     timeline = (job.get("status") or {}).get("timeline") or {}
     return "initialWait" in job["spec"] and "jobCreated" not in timeline
 
 
 def _shows_a_fault(job: Object) -> bool:
-    """Not while the node comes up, nor if the fault went before the job began."""
+    """Return whether the job stands for a fault: not while its node starts, and not if the fault
+    was over before the job began.
+    """
     status, wait = job.get("status") or {}, job["spec"].get("initialWait") or {}
     reasons = (wait.get("reason"), (status.get("hold") or {}).get("reason"))
     return not _unbegun(job) or (status.get("phase") not in CLOSED and STARTUP not in reasons)
@@ -274,7 +281,7 @@ def job_view(job: Object) -> JobView:
 
 
 def disrupts(step: Object) -> bool:
-    """Whether anything is done to the node or to its pods; telling people is no repair."""
+    """Return whether the step acts on the node or its pods. Notifications and labels do not."""
     if "agent" in step:
         return bool(step["agent"].get("action") != "RunCheck")
     return not TELLING.issuperset(step)
@@ -287,11 +294,11 @@ BEHIND = {
     "collect": "CollectDiagnostics",
     "approveEvent": "ApproveEvent",
 }
-"""What stands behind steps that an agent takes without being named."""
+"""The agent's action behind steps that do not name one."""
 
 
 def describe_request(spec: Object, step: Object) -> str:
-    """What a step asks for, as the host will log it: `RestartUnit kubelet.service`, `power off`."""
+    """Return a step's request as the host logs it: `RestartUnit kubelet.service`, `power off`."""
     if step["by"] == "Provider":
         return f"power {(step.get('output') or {}).get('asked', '?')}"
     rung, index = spec["ladder"][step["rung"]], step["index"]

@@ -1,9 +1,9 @@
 """The workload of the simulated fleet, with the controllers that a real cluster has for it.
 
-Applications with replicas on all nodes, some under a PodDisruptionBudget, one with a budget that
-allows nothing for a while. Three small controllers, clients of the API server like everything else
-here: pods that left are made anew, pods without a node are bound to one that takes pods, and
-budgets are counted. They work level by level, from what their informers know.
+There are applications with replicas on all nodes, some with a PodDisruptionBudget, one with a
+budget that allows no eviction for a while. Three small controllers are clients of the API server
+like everything else here. They replace missing pods, bind pods to nodes that accept pods, and
+update the status of budgets. They are level-based and read the informers' caches.
 """
 
 import random
@@ -41,7 +41,11 @@ DAEMON_SETS = f"/apis/apps/v1/namespaces/{SYSTEM}/daemonsets"
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """`keep` is the budget's minAvailable, None for no budget."""
+    """An application.
+
+    keep: minAvailable of its budget; None for no budget.
+    grace: seconds that its pods may take to terminate.
+    """
 
     name: str
     replicas: int
@@ -50,7 +54,7 @@ class App:
 
 
 def apps(nodes: int) -> list[App]:
-    """Applications for a fleet: about PODS_PER_NODE pods per node, MOST_PODS at most."""
+    """Return the applications of a fleet: about PODS_PER_NODE pods per node, at most MOST_PODS."""
     each = max(2, min(PODS_PER_NODE * nodes, MOST_PODS) // len(NAMES))
     return [
         App(name, each, each - max(1, each // 10) if i % 3 == 0 else None, 5 + 5 * (i % 6))
@@ -59,9 +63,9 @@ def apps(nodes: int) -> list[App]:
 
 
 class Workloads:
-    """A Part: creates the applications once, then keeps them.
+    """A Part that creates the applications and then maintains them.
 
-    pinned  node that gets a pod of the stubborn application, "" for any
+    pinned: the node that gets a pod of the application STUBBORN; "" for any.
     """
 
     name = "workloads"
@@ -99,7 +103,7 @@ class Workloads:
         return list(self._apps.values())
 
     async def create(self) -> None:
-        """Everything as it is after the cluster ran well for a while: pods bound and running."""
+        """Create the state of a healthy cluster: pods are bound and running."""
         self._owners[DAEMON] = await self._own(DAEMON_SETS, _daemon_set())
         for app in self.apps:
             self._owners[app.name] = await self._own(REPLICA_SETS, _replica_set(app))
@@ -109,7 +113,7 @@ class Workloads:
         await all_at_once(32, [self._place(body) for body in self._first_pods()])
 
     async def _own(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Create `body`; the ownerReference to it."""
+        """Create `body`, and return the ownerReference to it."""
         made = await self._kube.create(path, body)
         return {
             "apiVersion": body["apiVersion"],
@@ -141,14 +145,14 @@ class Workloads:
         await self._kube.patch(path, {"status": running(format_time(self._clock.now()))})
 
     async def loosen(self, app: str) -> None:
-        """The owner of `app` lets one pod go at a time from now on."""
+        """Let the owner of `app` allow one eviction at a time from now on."""
         self._apps[app] = replace(self._apps[app], keep=self._apps[app].replicas - 1)
         path = f"{paths.pod_disruption_budgets(NAMESPACE)}/{app}"
         await self._kube.patch(path, {"spec": {"minAvailable": self._apps[app].keep}})
         self._dirty.add(app)
 
     def recount(self) -> None:
-        """Count and write all budgets again, whatever was written last."""
+        """Compute and write the status of all budgets again."""
         self._budgets.clear()
         self._dirty.update(self._apps)
 
@@ -163,7 +167,7 @@ class Workloads:
             self._unbound.add(key)
 
     async def run(self) -> None:
-        await self._pods.synced.wait()  # before that every pod would seem to be missing
+        await self._pods.synced.wait()  # before, every pod would seem to be missing
         await self._nodes.synced.wait()
         self._dirty.update(self._apps)
         while True:
@@ -176,7 +180,10 @@ class Workloads:
                 self._bind(key)
 
     def _fill(self, app: App) -> None:
-        """Make the pods that are missing; those asked for and not yet seen count as there."""
+        """Create missing pods.
+
+        Pods that were requested and are not in the cache yet count as existing.
+        """
         staying = [p for p in self._pods.by(APP, app.name) if not p.metadata.deletion_timestamp]
         missing = app.replicas - len(staying) - self._in_flight.get(app.name, 0)
         for _ in range(max(0, missing)):
@@ -188,10 +195,10 @@ class Workloads:
         try:
             await self._kube.create(paths.pods(NAMESPACE), body)
         except AlreadyExists:
-            return  # an answer was lost, the pod is there
+            return  # a response was lost, the pod exists
 
     def _bind(self, key: str) -> None:
-        """To the emptiest of some nodes that take pods: good enough, and cheap at any size."""
+        """Bind a pod to the least loaded of some random nodes, which is cheap at any size."""
         self._unbound.discard(key)
         pod = self._pods.get(key)
         if pod is None or pod.spec.node_name or pod.metadata.deletion_timestamp:
@@ -199,7 +206,7 @@ class Workloads:
         sample = self._rng.sample(list(self._nodes.cache.values()), k=min(24, len(self._hosts)))
         fit = [n for n in sample if _takes_pods(n)]
         if not fit:
-            self._unbound.add(key)  # the next round may see others
+            self._unbound.add(key)  # the next round may choose other nodes
             return
         best = min(fit, key=lambda n: self._hosts[n.metadata.name].workload_pods)
         path = paths.pod(pod.metadata.namespace, pod.metadata.name, "binding")
@@ -218,7 +225,9 @@ class Workloads:
             return
 
     def _count(self, app: App) -> None:
-        """The disruption controller: what the budget allows now."""
+        """Schedule the update of the budget's status if it changed, as the disruption controller
+        does.
+        """
         if app.keep is None:
             return
         pods = self._pods.by(APP, app.name)
@@ -229,7 +238,10 @@ class Workloads:
             self._agenda.soon(0, lambda: self._write_budget(app.name))
 
     async def _write_budget(self, app: str) -> None:
-        """Evictions that were granted and are not seen yet stay spent, as in the real one."""
+        """Write the budget's status.
+
+        Granted evictions that are not in the cache yet stay counted.
+        """
         path = f"{paths.pod_disruption_budgets(NAMESPACE)}/{app}"
         live = await self._kube.get(path)
         promised = live.get("status", {}).get("disruptedPods") or {}
@@ -327,7 +339,7 @@ def _budget(app: App, keep: int) -> dict[str, Any]:
 
 
 def _daemon_pod(node: str, owner: dict[str, Any]) -> dict[str, Any]:
-    """A pod that belongs to its node: migrate must leave it alone."""
+    """Return a pod of a DaemonSet, which migrate must leave alone."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -1,6 +1,7 @@
-"""The simulated world, put together: everything of the demo that is not KubeNode.
+"""The simulated world: everything of the demo that is not KubeNode.
 
-All of it talks to the API server over HTTP, as in a real cluster. Created once, then run as parts.
+All of it uses the API server over HTTP, as in a real cluster. It is created once and then runs as
+parts.
 """
 
 import random
@@ -33,17 +34,18 @@ from simulation.hosts.components import SimulatedComponents
 
 NAMESPACES = ("kubenode-system", "kubenode-agents", "default", LEASES, SYSTEM, NAMESPACE)
 WIDTH = 32
-"""Requests at once while the fleet is made."""
+"""Concurrent requests while the fleet is created."""
 LOOKAHEAD = 200
 SLACK = 0.5
-"""Seconds that an answer takes at any speed."""
+"""Seconds that a response may take at any speed."""
 
 
 class DemoWorld:
-    """A fleet of `nodes` with what runs on it, what goes wrong, and who watches.
+    """A fleet with its workload, its faults and its observer.
 
-    kube      for everything simulated; `eyes` for the observer alone
-    scenario  says what goes wrong
+    kube: the client of everything simulated.
+    eyes: the client of the observer alone.
+    scenario: the plan of faults.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class DemoWorld:
         self.observer = Observer(policy, self.ledger, speed)
         self.pods: Informer[Pod] = Informer(kube, paths.pods(), structs(Pod), name="demo pods")
         self.nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), name="demo nodes")
-        # Two, so that heartbeats never keep a fault from being reported on a busy machine.
+        # Two agendas, so that on a busy machine heartbeats never delay the report of a fault.
         self.agenda = Agenda("fleet", clock)
         self.routine = Agenda("heartbeats", clock, width=4)
         self.detectors = DemoDetectors(
@@ -129,7 +131,7 @@ class DemoWorld:
             host.acted = self._host_acted
 
     async def create(self) -> None:
-        """Namespaces, nodes, leases, detectors' first reports, workloads: a fleet at rest."""
+        """Create namespaces, nodes, Leases, the detectors' first reports and workloads."""
         for name in NAMESPACES:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             try:
@@ -151,7 +153,9 @@ class DemoWorld:
         await self.detectors.start(host)
 
     def ground(self) -> list[Part]:
-        """Runs before the controllers and after them: informers, kubelets, the observer."""
+        """Return the parts that run before and after the controllers: informers, kubelets, the
+        observer.
+        """
         return [
             self.pods,
             self.nodes,
@@ -166,7 +170,7 @@ class DemoWorld:
 
     @property
     def stories(self) -> list[Part]:
-        """What happens to the fleet, once the controllers run."""
+        """Return the parts that change the fleet, which start with the controllers."""
         return [self.trouble, *([self.rollout] if self.rollout is not None else ())]
 
     @property

@@ -1,8 +1,8 @@
-"""The ports of components on a host in memory, for the demo and for tests.
+"""A host in memory that implements the component ports, for the demo and for tests.
 
-It does what it is asked, and can be made ill: a version whose service crashes, a package that is
-nowhere to be had, a lock that somebody holds, a file edited by hand. It costs a few kilobytes, so
-hundreds of hosts fit into one process. The real ones hold to the same contract
+It carries out every request and can be made to fail: a version whose service crashes, a package
+that no repository has, a package lock that is held, a file that somebody edited. It takes a few
+kilobytes, so hundreds of hosts fit into one process. It passes the contract of the real ports
 (tests/hosts/component_contract.py).
 """
 
@@ -28,11 +28,14 @@ UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system")
 
 @dataclass
 class SimulatedPackages:
-    """missing    (name, version) that no repository has
-    cut_short  how many installs to come end in the middle, with packages half-configured
-    locked     somebody else has the lock, longer than anybody waits
-    brings     the units that a package starts, as Debian's do
-    needs      packages that come along with one, by its name and version
+    """The package manager of a host.
+
+    missing: (name, version) of packages that no repository has.
+    cut_short: how many of the next installs are interrupted and leave packages half-configured.
+    locked: whether another process holds the lock for longer than any timeout.
+    brings: package name to the units that the package starts, as Debian packages do.
+    needs: (name, version) of a package to the names of its dependencies.
+    unasked: packages that were installed as dependencies.
     """
 
     packages: dict[str, PackageSnapshot] = field(default_factory=dict)
@@ -111,7 +114,11 @@ class SimulatedPackages:
 
 @dataclass
 class SimulatedTrees:
-    """missing  sources that cannot be fetched; changed  files that somebody edited, by dest"""
+    """Directory trees of artefacts.
+
+    missing: sources that cannot be fetched.
+    changed: destination to the files in it that somebody has edited.
+    """
 
     trees: dict[str, str] = field(default_factory=dict)
     staged: set[str] = field(default_factory=set)
@@ -139,7 +146,11 @@ class SimulatedTrees:
 
 @dataclass
 class SimulatedFiles:
-    """full  the disk takes no write; seen  told of each path that is written or removed"""
+    """The files of a host.
+
+    full: whether writes fail because the disk is full.
+    on_change: called with each path that is written or removed.
+    """
 
     files: dict[str, FileSnapshot] = field(default_factory=dict)
     full: bool = False
@@ -160,23 +171,25 @@ class SimulatedFiles:
             self.on_change(path)
 
     async def missing_folders(self, path: str) -> Sequence[str]:
-        """There are only files here."""
+        """Return nothing, since folders are not simulated."""
         return ()
 
     async def remove_empty(self, folders: Sequence[str]) -> None:
         return
 
     def edit(self, path: str, content: bytes, mode: str = "0644", owner: str = "root:root") -> None:
-        """As somebody on the host would."""
+        """Change a file as a user of the host would."""
         self.files[path] = FileSnapshot(content, mode, owner)
         self.on_change(path)
 
 
 @dataclass
 class SimulatedUnits:
-    """units    those that packages brought, or a test put there
-    healthy  whether a unit stays up when it is started now; else it is failed at once
-    files    where unit files may lie that were written
+    """The units of a host.
+
+    files: the files among which unit files may be written.
+    units: units that packages or a test have created.
+    healthy: whether a unit that starts now stays active; else it fails at once.
     """
 
     files: SimulatedFiles
@@ -223,7 +236,7 @@ class SimulatedUnits:
         self.reloads[name] = self.reloads.get(name, 0) + 1
 
     def run(self, name: str) -> None:
-        """As a package's own script starts it: a masked one stays down."""
+        """Start a unit as a package's script does; a masked unit stays inactive."""
         unit = self.units.get(name, UnitSnapshot(True, "enabled"))
         if unit.masked:
             return
@@ -252,7 +265,10 @@ class SimulatedUnits:
 
 @dataclass
 class SimulatedRunner:
-    """answers  how a program ends, by its argv; all others end with 0"""
+    """Runs programs.
+
+    answers: the result of a program by its argv; all other programs exit with 0.
+    """
 
     answers: dict[tuple[str, ...], CommandResult] = field(default_factory=dict)
     ran: list[tuple[str, ...]] = field(default_factory=list)
@@ -285,7 +301,10 @@ class SimulatedWatch:
 
 
 class SimulatedComponents:
-    """One host. crashing: by unit, the (package, version) or ("", digest) with which it fails."""
+    """The components of one host.
+
+    crashing: unit to the (package, version) or ("", artefact digest) with which it fails.
+    """
 
     def __init__(self) -> None:
         self.crashing: dict[str, set[tuple[str, str]]] = {}

@@ -1,6 +1,7 @@
-"""A host in memory, for the demo and for tests: it does what it is asked, and can be made ill.
+"""A host in memory that implements the host ports, for the demo and for tests.
 
-The same contract holds for it and for the real ones (tests/hosts/port_contract.py).
+It carries out every request and can be made to fail. It passes the contract of the real ports
+(tests/hosts/port_contract.py).
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,10 @@ GIB = 1024**3
 
 @dataclass
 class SimulatedProcesses:
-    """stubborn  processes that no signal ends: the kernel holds them"""
+    """The processes of a host.
+
+    stubborn: process IDs that no signal ends, like processes that wait in the kernel.
+    """
 
     processes: dict[int, Process] = field(default_factory=dict)
     stubborn: set[int] = field(default_factory=set)
@@ -50,7 +54,10 @@ class SimulatedProcesses:
 
 @dataclass
 class SimulatedDisks:
-    """One disk. leaks: what is removed frees nothing, as when something else fills it at once."""
+    """One disk; sizes are in bytes.
+
+    leaks: whether removing files frees no space, as if another program filled the disk at once.
+    """
 
     total: int = 100 * GIB
     free: int = 40 * GIB
@@ -119,7 +126,13 @@ class SimulatedContainers:
 
 @dataclass
 class SimulatedTime:
-    """sources  that answer; `measure` finds the offset and slews what is small"""
+    """The time synchronisation of a host.
+
+    offset: seconds by which the clock is off.
+    known: whether the offset is known; `measure` makes it known if a source answers.
+    sources: how many time sources answer.
+    follows: whether the clock follows corrections. `measure` then corrects an offset below 1 s.
+    """
 
     offset: float = 0.0
     known: bool = True
@@ -148,7 +161,11 @@ class SimulatedTime:
 
 @dataclass
 class SimulatedKernel:
-    """installed  modules that can be loaded; deaf: sysctls that take no value"""
+    """The kernel of a host.
+
+    installed: modules that can be loaded.
+    deaf: whether setting a sysctl has no effect.
+    """
 
     bytes: int = 64 * GIB
     sysctls: dict[str, str] = field(
@@ -192,7 +209,10 @@ class SimulatedKernel:
 
 @dataclass
 class SimulatedFilesystems:
-    """refuses  mount points whose device takes no write"""
+    """The mounted filesystems of a host.
+
+    refuses: mount points whose device refuses writes.
+    """
 
     mounts: dict[str, HostMount] = field(
         default_factory=lambda: {"/": HostMount("/", "/dev/vda1", "ext4", False, False)}
@@ -219,7 +239,11 @@ class SimulatedFilesystems:
 
 @dataclass
 class SimulatedNetwork:
-    """cut   the API server is not reached after a restart; heals: but is, once put back"""
+    """The network manager of a host.
+
+    cut: whether the API server is unreachable after a restart.
+    heals: whether it is reachable again after the change is undone.
+    """
 
     unit: str = "systemd-networkd.service"
     bond: str = ""
@@ -283,7 +307,11 @@ class SimulatedKubeletCertificate:
 
 @dataclass
 class SimulatedScripts:
-    """code, says  how each ends; None never ends"""
+    """Runs scripts.
+
+    code: the exit code of each script; None for scripts that never end.
+    says: the output of each script.
+    """
 
     code: int | None = 0
     says: str = ""
@@ -309,7 +337,7 @@ class SimulatedScripts:
 
 @dataclass
 class SimulatedHost:
-    """All ports of one host in memory, with what can be changed about each."""
+    """All ports of one host in memory, each with fields that change its behaviour."""
 
     processes: SimulatedProcesses = field(default_factory=SimulatedProcesses)
     disks: SimulatedDisks = field(default_factory=SimulatedDisks)

@@ -1,4 +1,4 @@
-"""Kube Defender in memory: the same verdict over the same census and ledger, nothing written."""
+"""Kube Defender in memory: production verdict and ledger, without any writes."""
 
 import json
 from collections.abc import Sequence
@@ -29,9 +29,10 @@ _job = structs(ObservedJob)
 
 
 class ReplayPermitClient:
-    """The port that jobs ask for permits (remedy.job.act.PermitClient).
+    """Implements remedy.job.act.PermitClient.
 
-    policies  none: what Kube Defender itself does without any; unlimited: everything is granted
+    policies: empty for the default of Kube Defender.
+    unlimited: grant every request.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class ReplayPermitClient:
             self.control.node_changed(name, new, self._clock.now())
 
     def job_changed(self, name: str, new: RemedyOperationJob | None) -> None:
-        """None: it is gone."""
+        """Record the change of a job.
+
+        new: None if the job is deleted.
+        """
         old, job = self._jobs.pop(name, None), None
         if new is not None:
             job = self._jobs[name] = _job(new.model_dump_json(by_alias=True).encode())
@@ -59,7 +63,10 @@ class ReplayPermitClient:
         self.control.job_changed(old, job, self._clock.now())
 
     def _let_pass(self) -> None:
-        """Breakers look at what is there when all has happened that happens at one instant."""
+        """Advance the breakers to the previous instant before a change at a new one.
+
+        Breakers must evaluate the state after all changes of one instant.
+        """
         if self._changed < self._clock.now():
             self.control.advance(self._changed)
             self._changed = self._clock.now()
@@ -70,7 +77,7 @@ class ReplayPermitClient:
         self.control.advance(now)
         mine = self.ledger.open_of(ask.holder, ask.node)
         if mine is not None and mine.expires_at <= now:
-            mine.expires_at = now + LIFE  # who asks shows that it lives
+            mine.expires_at = now + LIFE  # the request shows that its holder is alive
         verdict = self.control.answered(ask, judge(ask, self.control, now), now)
         if self._unlimited and not verdict.allowed and verdict.reason is not Reason.UNKNOWN:
             verdict = Verdict(allowed=True, reason=Reason.GRANTED, class_=ask.class_)
@@ -98,7 +105,10 @@ class ReplayPermitClient:
         return entry
 
     def remember(self, node: str, at: datetime, *, ended: bool) -> None:
-        """A repair of the node that began at `at`, before all this, and ended then or goes on."""
+        """Record a repair of the node that began at `at`, before the timeline.
+
+        ended: whether it also ended then; else its permit is still open.
+        """
         name = f"{node}-{at.isoformat()}"
         entry = LedgerPermit(
             name=name,
@@ -134,7 +144,7 @@ class ReplayPermitClient:
         return ""
 
     def _prune(self, now: datetime) -> None:
-        """Forget what no limit looks back to."""
+        """Forget released permits that no limit counts any more. Runs once an hour."""
         if now < self._pruned + PRUNE:
             return
         self._pruned = now
@@ -147,14 +157,14 @@ class ReplayPermitClient:
 
 
 def _policy(policy: DefenderPolicy) -> LoadedPolicy:
-    """As Kube Defender would read it from the API server, with what it cannot keep."""
+    """Return the policy as Kube Defender would read it, with unreadable parts."""
     body = policy.to_dict()
     body["metadata"]["name"] = policy.metadata.name or "default"
     return read_policy(json.dumps(body).encode())
 
 
 def _counts_differ(old: Node, new: Node) -> bool:
-    """Whether anything changed that the census reads: heartbeats do not."""
+    """Return whether anything changed that the census reads, which excludes heartbeats."""
     if old.metadata is not new.metadata or old.spec is not new.spec:
         return True
     if old.status is new.status:

@@ -1,4 +1,4 @@
-"""A clock that stands where it was set, and coroutines that wait for nothing."""
+"""A clock that only moves when it is set, and a runner for coroutines that never wait."""
 
 from collections.abc import Coroutine
 from datetime import UTC, datetime
@@ -9,7 +9,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SetClock:
-    """Implements kubenode.runtime.clock.Clock; nobody sleeps on it."""
+    """Implements kubenode.runtime.clock.Clock. Sleeping on it is an error."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -28,7 +28,7 @@ class SetClock:
 
 
 def finished(work: Coroutine[Any, Any, T]) -> T:
-    """The result of production code that is asynchronous but over ports that answer at once."""
+    """Run asynchronous production code whose ports answer at once, and return its result."""
     try:
         work.send(None)
     except StopIteration as end:

@@ -1,4 +1,4 @@
-"""The difference between what two rule sets would have done. Pure."""
+"""Compares the jobs that two rule sets would have made. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,14 +10,16 @@ from kubenode.api.v1alpha1 import Mode
 from simulation.replay.records import JobRecord
 
 SAME_FAULT = timedelta(minutes=30)
-"""Jobs of one node that begin further apart are about different faults."""
+"""Jobs of one node that begin further apart belong to different faults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`job` is of the rules, `other` of those they are compared with; None: there is none.
+    """A difference between the jobs of the rules and those of the rules compared with.
 
-    how  what differs of two that belong together, in words
+    job: the job of the rules; None if there is none.
+    other: the job of the other rules; None if there is none.
+    how: the differences of two jobs that belong together, as text.
     """
 
     kind: Literal["only", "onlyAgainst", "differs"]
@@ -50,7 +52,10 @@ class Change:
 
 
 def changes(jobs: Sequence[JobRecord], other: Sequence[JobRecord]) -> list[Change]:
-    """In order of time. Jobs of one node that begin at about the same time belong together."""
+    """Return the differences in order of time.
+
+    Jobs of one node that are made within SAME_FAULT belong together.
+    """
     differences = []
     for key in dict.fromkeys(_track(job) for job in (*jobs, *other)):
         mine = [job for job in jobs if _track(job) == key]
@@ -72,7 +77,7 @@ def _of_track(jobs: list[JobRecord], other: list[JobRecord]) -> Iterator[Change]
 
 
 def _track(job: JobRecord) -> tuple[str, str]:
-    """Shadow jobs are compared with shadow jobs of the same rule."""
+    """Return the key of jobs that are compared. Dry runs are compared for each rule."""
     return job.node, job.remedier if job.mode is Mode.DRY_RUN else ""
 
 

@@ -1,4 +1,4 @@
-"""Rules that many worlds run: compiled once, by the reference engine alone."""
+"""Rules that are compiled once for many worlds, with the reference engine alone."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,9 @@ from rules.program import RuleProgram, RuleVersion, compile_program
 
 
 class Compiled:
-    """For one world after another, never for two at once: each begins by loading its rules."""
+    """The engine of one world after another, never of two at once: each world loads its rules
+    first.
+    """
 
     def __init__(self) -> None:
         self._diagnoser = Diagnoser()
@@ -24,7 +26,9 @@ class Compiled:
         return self._diagnoser.check
 
     def load(self, rules: Sequence[RuleVersion]) -> LoadReport:
-        """What was learned of nodes before is forgotten."""
+        """Load the rules, compiling them only if they changed, and forget what was learned of
+        nodes.
+        """
         wanted = [rule.remedier for rule in rules]
         same = len(wanted) == len(self._rules) and all(
             a is b for a, b in zip(wanted, self._rules, strict=True)
@@ -40,7 +44,7 @@ class Compiled:
         return self._diagnoser.diagnose(factsets, now)
 
     def program(self, rules: Sequence[RuleVersion]) -> RuleProgram:
-        """Of the rules that were loaded last, for explanations."""
+        """Return the program of the rules that were loaded last, for explanations."""
         if self._program is None:
             self._program = compile_program(rules)
         return self._program

@@ -1,7 +1,7 @@
-"""What sources tell Host Doctor in their own form, and the HostEvents that come of it.
+"""Deliveries to Host Doctor in the format of their sources, and the HostEvents that result.
 
-The parsers, the resolution of Nodes and the steps of HostEvents are production's; only the way
-from the source to Host Doctor is not there.
+The parsers, the resolution of Nodes and the steps of HostEvents are production code. Only the
+transport from the source to Host Doctor is left out.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,9 +24,11 @@ Change = tuple[HostEvent | None, HostEvent]
 
 
 class Deliveries:
-    """reports     what each delivery gave, in order, before it was asked whose node it is about
-    refused  why deliveries could not be read
-    notices  what people were told of events that no rule can see
+    """Parses deliveries and computes changes of HostEvents.
+
+    reports: the parsed events of each delivery, in order, before their nodes are resolved.
+    refused: why deliveries could not be parsed.
+    notices: warnings that people received about events that no rule can read.
     """
 
     def __init__(self, nodes: Mapping[str, Node], events: Mapping[str, HostEvent]) -> None:
@@ -41,7 +43,10 @@ class Deliveries:
             self._index.changed(old, new)
 
     def take(self, node: str, delivery: Delivery, now: datetime) -> Iterator[Change]:
-        """`node` "": from the source itself; else its agent read it at the metadata service."""
+        """Parse a delivery and yield the changes of HostEvents.
+
+        node: the node whose agent read it from the metadata service; "" if the source sent it.
+        """
         try:
             events = PARSERS[delivery.transport](delivery.payload, now)
         except ParseError as error:
@@ -53,7 +58,7 @@ class Deliveries:
     def hear(
         self, node: str, transport: str, events: ReportedEvents, now: datetime
     ) -> Iterator[Change]:
-        """What is to be written, the events as they were and as they should be."""
+        """Yield (old, new) HostEvents for parsed events."""
         index = self._indexed()
         if node:
             agent = agent_of(self._nodes[node])
@@ -82,7 +87,7 @@ class Deliveries:
                     yield event, new
 
     def _indexed(self) -> NodeIndex:
-        """Made when it is first needed: most timelines have no deliveries."""
+        """Return the index of nodes, built on first use: most timelines have no deliveries."""
         if self._index is None:
             self._index = NodeIndex()
             for node in self._nodes.values():

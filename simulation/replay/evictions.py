@@ -1,4 +1,4 @@
-"""Pods of simulated nodes: how long they take to leave, and who does not let them."""
+"""Pods of simulated nodes: how long they take to terminate, and what blocks their eviction."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,9 +12,9 @@ from simulation.replay.signals import Evictions
 
 @dataclass(slots=True)
 class Leaving:
-    """The pods of one job's node, as that job knows them.
+    """The pods of the node of one job, as the job observes them.
 
-    ends  when each evicted or deleted pod will be gone
+    ends: when each evicted or deleted pod will be gone.
     """
 
     ends: tuple[datetime, ...] = ()
@@ -22,7 +22,11 @@ class Leaving:
     _since: datetime | None = None
 
     def evict(self, pods: tuple[str, ...], answer: Evictions | None, now: datetime) -> JobActResult:
-        """`answer` None, or one that refuses nothing: they leave."""
+        """Evict the pods.
+
+        answer: what the API server answers; the eviction is granted if it is None or refuses
+            nothing.
+        """
         if answer is None or answer.granted:
             self._go(len(pods), now)
             return JobActResult(JobAct.EVICT, evicted=pods)
@@ -36,7 +40,10 @@ class Leaving:
         return JobActResult(JobAct.DELETE_PODS)
 
     def observe_pods(self, count: int, now: datetime) -> Pods:
-        """`count` is how many there were before anybody left."""
+        """Return the pods that remain.
+
+        count: the number of pods before any was evicted.
+        """
         names = tuple(f"pods/{n}" for n in range(count))
         if self.ends or not count:
             departures = zip(names, self.ends, strict=False)

@@ -1,4 +1,4 @@
-"""Holds an expectation against a world: what differs, and what explains it. Pure."""
+"""Compares an expectation of a rule test with a world, and explains differences. Pure."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,10 +24,10 @@ RULES_EXPLAINED = 3
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One key of an expectation that does not hold.
+    """A key of an expectation that does not hold.
 
-    key      as it is written in the file
-    explain  why, in lines for a person
+    key: the name of the key in the file.
+    explain: why, as lines of text.
     """
 
     key: str
@@ -36,7 +36,7 @@ class Difference:
 
 
 def differences(world: World, expect: Expect) -> list[Difference]:
-    """What of `expect` does not hold in `world` now."""
+    """Return the keys of `expect` that do not hold in `world` now."""
     if not expect.node:
         return list(_of_the_fleet(world, expect))
     names = [n for n in world.nodes if any(fnmatchcase(n, p) for p in expect.nodes)]
@@ -107,7 +107,7 @@ def _of_the_job(world: World, node: str, expect: Expect) -> Iterator[Difference]
         yield Difference(key, f"expected {_shown(wanted)}, but no job was made", why)
         return
     for name in keys:
-        assert job is not None  # or it was said above
+        assert job is not None  # else reported above
         wanted, actual = getattr(expect, name), _JOB[name](job)
         if name == "rung" and isinstance(wanted, int):
             actual = len(job.ladder) and _index(job)
@@ -208,7 +208,7 @@ def _rest(world: World, node: str, expect: Expect) -> Iterator[Difference]:
 
 
 def no_fact(world: World, name: str) -> str:
-    """A sentence that no such fact exists, "" if it does."""
+    """Return an error text if no such fact exists, else ""."""
     known = {*BUILTIN, *PROBES, *(rule.spec.infer.fact for rule in _inferring(world))}
     if name in known:
         return ""
@@ -216,7 +216,7 @@ def no_fact(world: World, name: str) -> str:
 
 
 def fact(world: World, node: str, name: str) -> Value | None:
-    """The value of a built-in, probe or derived fact of the node now; None: unknown."""
+    """Return the value of a built-in, probe or inferred fact of the node now; None if unknown."""
     facts = world.facts(node)
     if facts is None:
         return None
@@ -231,7 +231,10 @@ def fact(world: World, node: str, name: str) -> Value | None:
 
 
 def _inferred_of_the_node(world: World, node: str, name: str) -> Value | None:
-    """The engines chain these themselves; the first rule, in the order of choice, that holds."""
+    """Return the inferred value of the first rule that holds, in the order of priority.
+
+    The engines chain such facts internally, so the fact set does not contain them.
+    """
     evidence = {_name(match.rule_id): match.evidence for match in world.matches(node)}
     rules = [r for r in _inferring(world) if r.spec.infer.fact == name]
     rules = [r for r in rules if r.spec.infer.scope is Scope.NODE]
@@ -249,7 +252,7 @@ def _inferring(world: World) -> list[Any]:
 
 
 def _equal(actual: Value | None, wanted: Value) -> bool:
-    """A number is no boolean, though Python thinks so."""
+    """Compare two values. Unlike in Python, a number never equals a boolean."""
     return isinstance(actual, bool) is isinstance(wanted, bool) and actual == wanted
 
 
@@ -262,7 +265,7 @@ def _latest(world: World, node: str) -> JobRecord | None:
 
 
 def _why_none(world: World, node: str, rule: str | None) -> tuple[str, ...]:
-    """Why no job of `rule`, or of any, was made for the node."""
+    """Explain why no job of `rule`, or of any rule if None, was made for the node."""
     waits = world.waits(node)
     lines = [f"rule {name} matches, but makes no job: {why}" for name, why in waits.items()]
     if rule is not None:

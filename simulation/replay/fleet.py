@@ -1,8 +1,8 @@
-"""The simulated Nodes: what an informer's cache would hold, and who still writes heartbeats.
+"""The simulated Nodes, as an informer's cache would hold them, and which heartbeats are written.
 
-Heartbeats are not simulated one by one, they would be most of the work. A node is brought up to
-date when somebody looks at it: every reporter that is not silent was last heard from at the last
-full beat.
+Heartbeats are not simulated one by one, since that would be most of the work. A node is brought up
+to date when it is read: every reporter that is not silent then has a heartbeat at the last full
+interval (BEAT).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,15 +29,21 @@ BEAT = timedelta(minutes=1)
 LONG_AGO = timedelta(days=30)
 PODS = 10
 NODE_CONTROLLER_WROTE = "NodeStatusUnknown"
-"""Reason of conditions whose kubelet fell silent; they have no heartbeats."""
+"""Reason of conditions that the node controller wrote for a silent kubelet: no heartbeats."""
 
 Changed = Callable[[str, Node | None, Node | None], None]
 
 
 @dataclass(slots=True)
 class Reporters:
-    """Who is silent of one node. `beat` is up to when heartbeats were written down; `evictions`
-    what is answered to those of its pods, None: they are granted.
+    """Which reporters of one node are silent, and other inputs of a timeline about the node.
+
+    beat: the time up to which heartbeats are written.
+    all: whether all reporters are silent.
+    types: conditions whose reporters are silent.
+    pods: how many pods can be moved.
+    boots: how often the host has booted.
+    evictions: what the API server answers to evictions of its pods; None if it grants them.
     """
 
     beat: datetime
@@ -52,7 +58,10 @@ class Reporters:
 
 
 class Fleet:
-    """Nodes by name. `changed` hears of every change, as a handler of an informer does."""
+    """Nodes by name.
+
+    changed: called with (name, old, new) for every change, like a handler of an informer.
+    """
 
     def __init__(self, start: datetime, changed: Changed) -> None:
         self._start, self._changed = start, changed
@@ -80,7 +89,10 @@ class Fleet:
     # -- what happens to a node -------------------------------------------------------------------
 
     def create(self, name: str, snapshot: NodeSnapshot, now: datetime, *, pods: int = PODS) -> None:
-        """A Node, or another one under the same name."""
+        """Create a Node; an existing Node of that name is deleted first.
+
+        pods: how many pods can be moved.
+        """
         self._born += 1
         if name in self.nodes:
             self.delete(name)
@@ -116,7 +128,9 @@ class Fleet:
         self._put(name, Node(meta, spec, status))
 
     def renew(self, name: str, now: datetime) -> None:
-        """Another machine under the same name: healthy, new, with the labels of the old one."""
+        """Replace the node by a new healthy machine of the same name, with the labels of the old
+        one.
+        """
         node = self.nodes.get(name)
         if node is None:
             return
@@ -188,7 +202,10 @@ class Fleet:
         self._put(name, replace(node, status=status))
 
     def silence(self, name: str, who: bool | list[str], now: datetime) -> None:
-        """From now on; what they said until now counts."""
+        """Stop the heartbeats of reporters from now on; those until now are written.
+
+        who: True for all reporters, False to let all go on, or types of conditions.
+        """
         self.beat(name, now, to=now)
         reporters = self.reporters[name]
         if isinstance(who, bool):
@@ -200,7 +217,10 @@ class Fleet:
             self.beat(name, now, to=now)
 
     def hear(self, name: str, who: bool | list[str], now: datetime) -> None:
-        """One heartbeat now of reporters that may be silent otherwise."""
+        """Write one heartbeat now.
+
+        who: True for all conditions, or types of conditions; silent reporters are included.
+        """
         if who is False:
             return
         node = self.nodes[name]
@@ -212,7 +232,7 @@ class Fleet:
         self._put(name, replace(node, status=replace(node.status, conditions=conditions)))
 
     def beat(self, name: str, now: datetime, *, to: datetime | None = None) -> None:
-        """Bring the heartbeats of a node up to date: to the last full beat, or to `to`."""
+        """Bring the heartbeats of a node up to date: to the last full interval, or to `to`."""
         reporters = self.reporters[name]
         if to is None:
             to = now - (now - self._start) % BEAT
@@ -242,7 +262,10 @@ class Fleet:
     def _condition(
         self, old: NodeCondition | None, signal: SimulatedCondition, now: datetime, first: datetime
     ) -> NodeCondition:
-        """`first` is since when a condition holds that is seen for the first time."""
+        """Build a condition from a signal.
+
+        first: the transition time of a condition that the node did not have before.
+        """
         since = self._at(signal.since)
         if since is None:
             same = old is not None and old.status == signal.status
@@ -263,7 +286,7 @@ class Fleet:
 
 
 def _beaten(condition: NodeCondition, at: datetime) -> NodeCondition:
-    """The node controller writes no heartbeats: its conditions stay as they are."""
+    """Set the heartbeat, unless the condition has none because the node controller wrote it."""
     heartbeat_at = condition.last_heartbeat_time
     if heartbeat_at is None or heartbeat_at >= host_time(at):
         return condition
@@ -292,7 +315,10 @@ def _merged(old: dict[str, str], changes: dict[str, str | None]) -> dict[str, st
 
 
 def healthy(now: datetime, age: timedelta, types: Iterable[str] = ()) -> list[SimulatedCondition]:
-    """What a kubelet reports of a node that is well, and further detectors that see nothing."""
+    """Return the conditions of a healthy node: the kubelet's, and `types` of detectors as False.
+
+    age: how long the node has been healthy.
+    """
     since = now - age
     falses = ("MemoryPressure", "DiskPressure", "PIDPressure", *types)
     return [

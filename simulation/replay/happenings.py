@@ -1,4 +1,4 @@
-"""What each signal of a timeline does to a simulated fleet."""
+"""Applies the signals of a timeline to a simulated fleet."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -39,11 +39,11 @@ from simulation.replay.timeline import Entry
 from simulation.replay.watchers import Watchers, Written
 
 MOST_REMEMBERED = 4096
-"""Different Events of which is remembered whether a rule counts them."""
+"""Distinct Events whose relevance to the rules is cached."""
 
 
 class EventsRead:
-    """Which Events some rule counts: nobody has to look again for the others."""
+    """Decides which Events some rule counts. Other Events cause no evaluation."""
 
     def __init__(self, rules: Iterable[NodeRemedier]) -> None:
         self._by_reason: dict[str | None, list[EventLeaf]] = {}
@@ -73,9 +73,11 @@ class EventsRead:
 
 
 class Happenings:
-    """created  makes a node that is there from now on
-    woken    hears which nodes must be looked at again
-    later    does something at a time to come
+    """Applies entries of a timeline.
+
+    created: creates a node that exists from now on.
+    woken: called with the names of nodes that must be evaluated again.
+    later: schedules a call at a later time.
     """
 
     def __init__(
@@ -104,7 +106,10 @@ class Happenings:
         self._read = EventsRead(rules)
 
     def happen(self, entry: Entry) -> None:
-        """One entry, now. Of a node that is not there nothing is heard, but that it comes."""
+        """Apply one entry now.
+
+        Entries about a missing node are ignored, except the one that creates it.
+        """
         if not entry.node:
             self.signals += 1
             if entry.alert_source is not None:
@@ -121,7 +126,7 @@ class Happenings:
                     self._to_node(name, entry)
 
     def cure(self, node: str, rule: NodeRemedier) -> None:
-        """A repair has helped: what the rule reads as evidence is over."""
+        """End what the rule reads as evidence, after a repair has helped."""
         if node not in self._fleet.nodes:
             return
         for leaf in rule.spec.when.leaves():
@@ -134,7 +139,7 @@ class Happenings:
                 self._woken((node,))
 
     def booted(self, node: str) -> None:
-        """Its agent has begun anew."""
+        """Restart the node's agent after a boot."""
         if node in self._fleet.nodes:
             self._written(node, self._watchers.booted(node, self._clock.now()))
 
@@ -213,7 +218,7 @@ class Happenings:
         self._written(name, self._watchers.passed(name, self._clock.now()))
 
     def _written(self, name: str, written: Iterable[Written]) -> None:
-        """What the node's agent writes to the API server."""
+        """Apply what the node's agent writes to the API server."""
         for signal in written:
             if isinstance(signal, SimulatedEvent):
                 self._event(name, signal)

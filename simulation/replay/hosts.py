@@ -1,8 +1,8 @@
-"""What stands in for hosts, clouds and people: how long each step takes, and what it does. Pure.
+"""Simulates hosts, providers and people: how long each step takes and what it does. Pure.
 
 A rung runs through the production state machine. Steps that need a host, a provider or another
-system are played as requests to an agent, whose answers come after the time below; those that
-only take time are waits.
+system are replaced by requests to an agent, which are answered after the time in TAKES. Steps that
+only take time are replaced by waits.
 """
 
 from collections.abc import Mapping
@@ -28,13 +28,13 @@ TAKES: Mapping[str, timedelta] = {
     "replace": 600 * SECOND,
     "rollbackComponent": 60 * SECOND,
 }
-"""How long a step takes, unless its own timeout is shorter. Central steps take no time."""
+"""The duration of a step, unless its timeout is shorter. Steps that are not listed take no time."""
 GRACE, EACH_POD = 30 * SECOND, 2 * SECOND
-"""Time in which the first evicted pod ends, and then each further one."""
+"""Time after which the first evicted pod is gone, and then each further pod."""
 HEALS_AFTER = 30 * SECOND
-"""From the end of a step that heals to the detectors' next word."""
+"""Time between the end of a step that heals and the next report of the detectors."""
 WITHIN_A_PERMIT = LIFE - timedelta(minutes=1)
-"""A request to an agent must end before the permit does; what is played takes no longer."""
+"""A request to an agent must end before the permit expires, so replaced steps take no longer."""
 BOOTS = frozenset({"reboot", "powerOn", "powerCycle"})
 REAL = frozenset(
     {
@@ -49,11 +49,11 @@ REAL = frozenset(
         "waitForApproval",
     }
 )
-"""Steps that the production code itself carries out on our simulated Node."""
+"""Steps that production code carries out on the simulated Node."""
 
 
 def played(ladder: list[Rung]) -> list[Rung]:
-    """The ladder as it is run here: rung by rung, step by step, of the same classes."""
+    """Return the ladder as it is run here, with the same rungs, steps and disruption classes."""
     return [
         Rung.model_construct(
             name=rung.name,
@@ -70,7 +70,7 @@ def takes(step: Step) -> timedelta:
 
 
 def heals(step: Step) -> bool:
-    """Whether the end of this step can be the end of a fault."""
+    """Return whether this step can end a fault."""
     return step.disruption is not Disruption.NONE and step.name not in ("cordon", "migrate")
 
 
@@ -89,7 +89,10 @@ def _played(step: Step) -> Step:
 
 
 def _migrate(step: MigrateStep) -> MigrateStep:
-    """Pods here have no owners: what a policy says of some of them counts as plain eviction."""
+    """Return the step without policies for pods of some owners, which become plain evictions.
+
+    Simulated pods have no owners.
+    """
     plain = [_plain(policy) for policy in step.pod_policies]
     return step.model_copy(update={"pod_policies": plain, "surge": "None"})
 

@@ -1,4 +1,4 @@
-"""Keeps the record of a job as its status changes: rungs, steps, holds and how it ended."""
+"""Updates the record of a job when its status changes: rungs, steps, holds and the end."""
 
 from datetime import datetime
 
@@ -11,7 +11,7 @@ ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED)
 
 
 def update_record(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
-    """Take in that the status of the job became that of `after`."""
+    """Update the record after the status of the job changed from `before` to `after`."""
     status = after.status
     record.phase, record.message = status.phase, status.message
     record.close_reason, record.closed = after.close_reason, status.timeline.closed
@@ -30,7 +30,7 @@ def update_record(record: JobRecord, before: Job, after: Job, now: datetime) -> 
 
 
 def _update_hold(record: JobRecord, hold: Hold | None, now: datetime) -> None:
-    """The same hold asked for again goes on."""
+    """Start or end a hold. A hold with the same reason and scope continues the current one."""
     old = record.hold
     if (
         hold is not None
@@ -50,8 +50,9 @@ def _update_hold(record: JobRecord, hold: Hold | None, now: datetime) -> None:
 
 
 def _stepped(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
-    """Steps begin in the order of their starts; a step that begins anew is another run, and one
-    that waits for that has failed.
+    """Record runs of steps, in the order of their starts.
+
+    A step that starts again is a new run. A step that waits to start again has failed.
     """
     known = {(s.rung, s.index, s.attempts): s.state for s in before.status.steps}
     for step in after.status.steps:

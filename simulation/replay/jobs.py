@@ -1,4 +1,4 @@
-"""Jobs of a simulated fleet: the production job controller over ports that live in memory."""
+"""Jobs of a simulated fleet: the production job controller over ports in memory."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,12 +55,16 @@ Moved = Callable[[str], None]
 
 @dataclass(slots=True)
 class ReplayedJob:
-    """A job. `played` is its ladder as it is run; `job` holds that one, `obj` the rule's own.
+    """A job and its state in the simulation.
 
-    requested  requests to hosts whose answers are on their way or given
-    healed     an act of this job ended its fault
-    replaced   the node is another one by our own act
-    leaving    its pods
+    obj: the job as stored, with the ladder of the rule.
+    job: the same job with the ladder that is run here (`hosts.played`).
+    wake: when the job is reconciled next; None for no time.
+    past: cached summary of the job; None if it must be computed again.
+    requested: IDs of requests to hosts that are in progress or answered.
+    healed: whether an act of this job has ended its fault.
+    replaced: whether an act of this job has replaced the node.
+    leaving: the pods of the node.
     """
 
     obj: RemedyOperationJob
@@ -75,14 +79,16 @@ class ReplayedJob:
 
 
 class Jobs(NobodyOutside, NoPower):
-    """later    does something at a time to come
-    moved      hears the node of a job that opened, moved or went
-    heals      whether a step of a rung ends the fault
-    cure       ends what a rule reads of a node as evidence
-    planned    the HostEvents that a job was made for
-    booted_at  when a node last booted, as the rules know
-    records    what is remembered of closed jobs
-    fails      names of steps that fail
+    """The jobs, and the ports that the job controller reads and writes.
+
+    later: schedules a call at a later time.
+    moved: called with the node of a job that was created, changed its phase or was deleted.
+    heals: whether a step of a rung ends the fault.
+    cure: ends the evidence of a rule for a node.
+    planned: returns the HostEvents that a job was made for.
+    booted_at: returns the last boot of a node, as rules read it.
+    records: what KubeNode remembers of closed jobs.
+    fails: names of steps that fail.
     """
 
     def __init__(
@@ -110,7 +116,7 @@ class Jobs(NobodyOutside, NoPower):
         self._made = 0
         self.stronger = Stronger()
         self.records: list[JobRecord] = []
-        """Of all jobs that were ever made, in that order."""
+        """Records of all jobs, in the order in which they were made."""
         reads = _Reads(self, budget)
         self._controller = JobController(
             jobs=self,
@@ -150,7 +156,7 @@ class Jobs(NobodyOutside, NoPower):
         return name in self._entries
 
     def open(self, node: str) -> Sequence[Past]:
-        """The jobs of a node that are open."""
+        """Return the open jobs of a node."""
         open_ = (entry for entry in self._of_node.get(node, ()) if not entry.job.phase.closed)
         return [_past(entry) for entry in open_]
 
@@ -159,7 +165,7 @@ class Jobs(NobodyOutside, NoPower):
             self._wake(entry, self._clock.now())
 
     def due(self, now: datetime) -> list[str]:
-        """Names of jobs to be looked at now, the oldest first; each is named once."""
+        """Return the names of jobs to reconcile now, each once, the oldest job first."""
         due_by_name: dict[str, ReplayedJob] = {}
         while self._wakes and self._wakes[0][0] <= now:
             at, name = heappop(self._wakes)
@@ -177,7 +183,7 @@ class Jobs(NobodyOutside, NoPower):
             heappush(self._wakes, (at, entry.job.name))
 
     def work(self, name: str) -> None:
-        """One run of the job controller."""
+        """Reconcile one job with the production controller."""
         entry = self._entries.get(name)
         if entry is None:
             return
@@ -189,7 +195,10 @@ class Jobs(NobodyOutside, NoPower):
         self._play(entry)
 
     def person(self, node: str, word: str) -> None:
-        """A person's word on every open job of the node."""
+        """Apply a person's decision to every open job of the node.
+
+        word: cancel, approve or deny.
+        """
         for entry in self._of_node.get(node, ()):
             if entry.job.phase.closed:
                 continue
@@ -206,7 +215,7 @@ class Jobs(NobodyOutside, NoPower):
     # -- hosts and clouds -------------------------------------------------------------------------
 
     def _play(self, entry: ReplayedJob) -> None:
-        """What follows in the world from what the job has just asked for."""
+        """Schedule the answer to a request that the job has just sent."""
         job = entry.job
         record = job.record
         if not job.in_flight or record is None or record.request_id in entry.requested:
@@ -323,7 +332,7 @@ class Jobs(NobodyOutside, NoPower):
         return result
 
     async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Simulated pods leave by eviction, and where that is allowed by deletion."""
+        """Delete pods if `what` is DELETE_PODS; other acts on pods have no effect here."""
         if what is not JobAct.DELETE_PODS:
             return JobActResult(what)
         entry = self._entries[job.name]
@@ -365,7 +374,7 @@ class Jobs(NobodyOutside, NoPower):
     def read_node(self, job: Job) -> NodeObservation | None:
         node = self._fleet.get(job.spec.node_name)
         if self._entries[job.name].replaced:
-            return NodeObservation(unschedulable=True)  # nothing of ours is on the new one
+            return NodeObservation(unschedulable=True)  # the new node has no mark of ours
         return observe_node(node) if node is not None and same(node, job) else None
 
     def successor(self, job: Job) -> Job | None:
@@ -383,7 +392,7 @@ class Jobs(NobodyOutside, NoPower):
         return fault
 
     def observe_pods(self, job: Job) -> Pods:
-        """None of a Node that is gone: its pods went with it."""
+        """Return the remaining pods; none if the Node is gone, since its pods went with it."""
         reporters = self._fleet.reporters.get(job.spec.node_name)
         count = reporters.pods if reporters is not None else 0
         return self._entries[job.name].leaving.observe_pods(count, self._clock.now())
@@ -396,7 +405,7 @@ def _past(entry: ReplayedJob) -> Past:
 
 
 class _Reads(NobodyOutside, NoPower):
-    """The controller's World under its protocol's names."""
+    """Implements the World port of the job controller by delegating to Jobs."""
 
     def __init__(self, jobs: Jobs, budget: ReplayPermitClient) -> None:
         self._jobs, self._budget = jobs, budget

@@ -1,4 +1,4 @@
-"""Results of rule tests in the XML that continuous integration systems read (JUnit)."""
+"""Writes the results of rule tests as JUnit XML for continuous integration systems."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from simulation.replay.expectations import Difference
 from simulation.replay.testfile import RuleTestCase
 
 CONTROL = {c: None for c in range(32) if chr(c) not in "\t\n\r"}
-"""Characters that XML has no place for."""
+"""Control characters that XML does not allow."""
 
 
 class Failed(Protocol):

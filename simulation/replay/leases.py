@@ -1,4 +1,4 @@
-"""Leases of a simulated fleet: renewed all the time, unless the timeline says otherwise."""
+"""Leases of a simulated fleet: renewed continuously, unless the timeline says otherwise."""
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ TICK = timedelta(microseconds=1)
 
 
 class Leases:
-    """Implements remedy.remedier.leases.Ages. Of a node that nothing was said of it is unknown."""
+    """Implements remedy.remedier.leases.Ages. The age is unknown if no entry is about the node."""
 
     def __init__(self, clock: SetClock) -> None:
         self._clock = clock
@@ -19,7 +19,10 @@ class Leases:
         self._bounds: tuple[float, ...] = ()
 
     def say(self, name: str, *, renewed: bool) -> None:
-        """From now on. Silence that lasts goes on from where it began."""
+        """Set whether the Lease is renewed from now on.
+
+        A silence that continues keeps its start.
+        """
         if renewed:
             self._silent_since[name] = None
         elif self._silent_since.get(name) is None:

@@ -1,4 +1,4 @@
-"""When something happens: a time since the start of a timeline, or an instant."""
+"""Moments of a timeline: a duration since its start, or an instant."""
 
 import re
 from datetime import datetime, timedelta
@@ -14,7 +14,10 @@ _DAYS = re.compile(r"([0-9]{1,4})d(.*)")
 
 
 def read_length(value: Any) -> timedelta:
-    """A Go-style duration that may begin with days, `30d` or `1d12h`. Raises ValueError."""
+    """Parse a Go-style duration that may begin with days, such as `30d` or `1d12h`.
+
+    Raises ValueError.
+    """
     if isinstance(value, timedelta):
         return value
     if not isinstance(value, str):
@@ -27,7 +30,7 @@ def read_length(value: Any) -> timedelta:
 
 
 def read_moment(value: Any) -> Moment:
-    """A length since the start, or an RFC 3339 instant. Raises ValueError."""
+    """Parse a duration since the start, or an RFC 3339 instant. Raises ValueError."""
     if isinstance(value, datetime):
         moment = value
     elif isinstance(value, str) and "-" in value:
@@ -50,14 +53,14 @@ def instant(moment: Moment, start: datetime) -> datetime:
 
 
 def written(moment: Moment) -> str:
-    """As it is read again."""
+    """Render a moment so that `read_moment` can read it."""
     if isinstance(moment, timedelta):
         return format_duration(moment)
     return format_time(moment)
 
 
 Length = Annotated[timedelta, BeforeValidator(read_length)]
-"""A duration; days may be written too."""
+"""A duration, with days as an additional unit."""
 At = Annotated[
     Moment,
     BeforeValidator(read_moment),

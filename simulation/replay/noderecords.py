@@ -1,4 +1,4 @@
-"""The records of simulated nodes: the operator's own memory, stored by nobody."""
+"""The records of simulated nodes, which stay in memory."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -14,8 +14,10 @@ from rules.facts import FactSet
 
 
 class SimulatedRecords:
-    """node  the Node of that name, None: there is none
-    events_until  as for remedy.noderecord.store.NodeRecords
+    """Implements the node records of the operator in memory.
+
+    node: returns the Node of a name, None if there is none.
+    events_until: as for remedy.noderecord.store.NodeRecords.
     """
 
     def __init__(
@@ -40,7 +42,7 @@ class SimulatedRecords:
         return known[1]
 
     def close(self, job: Job) -> None:
-        """Take in a job that is over."""
+        """Add a closed job to the record of its node."""
         name = job.spec.node_name
         spec = self.spec(name)
         if job.spec.mode in ACTING and job.spec.node_uid == spec.node_uid:

@@ -1,6 +1,7 @@
-"""What comes from outside the cluster: HostEvents, alerts, and answers to questions.
+"""Inputs from outside the cluster: HostEvents, alerts, and answers to probes.
 
-Makes the objects that Host Doctor and the agents would write, and hands them to the FactStore.
+The module builds the objects that Host Doctor and agents would write, and passes them to the
+FactStore.
 """
 
 import hashlib
@@ -43,7 +44,12 @@ Fields = Mapping[str, bool | int | float | str]
 
 @dataclass(slots=True)
 class Questions:
-    """Of one node. `kinds` are the kinds in order of asking, `answers` what will be said."""
+    """The probes of one node.
+
+    kinds: names of the probes in the order in which they were sent.
+    answers: probe name to the fields of its answer.
+    probes: HostProbes by name.
+    """
 
     kinds: list[str] = field(default_factory=list)
     answers: dict[str, Fields] = field(default_factory=dict)
@@ -51,8 +57,10 @@ class Questions:
 
 
 class ReplayHostDoctor:
-    """HostEvents and alerts. `alive` is whether the source of alerts gives signs of life;
-    `deliveries` what came in the sources' own forms.
+    """Writes HostEvents and alerts.
+
+    alive: whether the source of alerts sends its heartbeat.
+    deliveries: deliveries in the format of their sources.
     """
 
     def __init__(
@@ -66,7 +74,7 @@ class ReplayHostDoctor:
         self._watchdog(start)
 
     def event(self, node: str, uid: str, signal: signals.SimulatedHostEvent) -> Collection[str]:
-        """The nodes that must look again."""
+        """Write a HostEvent. Return the nodes that must be evaluated again."""
         now = self._clock.now()
         external = signal.external_id or f"{signal.source}-{signal.class_}".lower()
         name = _name(node, signal.source, external)
@@ -105,11 +113,14 @@ class ReplayHostDoctor:
         return self.event(node, uid, made)
 
     def deliver(self, node: str, signal: signals.Delivery) -> Collection[str]:
-        """The nodes that must look again; `node` is the one whose agent brings it, or ""."""
+        """Process a delivery. Return the nodes that must be evaluated again.
+
+        node: the node whose agent reports it, or "".
+        """
         return self._write(self.deliveries.take(node, signal, self._clock.now()))
 
     def known(self, node: str, transport: str, events: ReportedEvents) -> Collection[str]:
-        """As if it had been delivered and parsed."""
+        """Process events as if they had been delivered and parsed."""
         return self._write(self.deliveries.hear(node, transport, events, self._clock.now()))
 
     def _write(self, changes: Iterable[Change]) -> Collection[str]:
@@ -125,13 +136,16 @@ class ReplayHostDoctor:
         return self._watchdog(self._clock.now()) if state != "silent" else ()
 
     def live(self) -> None:
-        """Write down the signs of life up to now; nobody has to look again for them."""
+        """Write the heartbeats of the source of alerts up to now; they cause no evaluation."""
         now = self._clock.now()
         if self.alive and now >= self._watchdog_at + SIGN_OF_LIFE:
             self._watchdog(now)
 
     def end(self, node: str, leaf: HostEventLeaf | AlertLeaf) -> Collection[str]:
-        """What a leaf reads of the node is over."""
+        """End the events that a leaf reads of the node.
+
+        Return the nodes that must be evaluated again.
+        """
         woken: set[str] = set()
         for name in sorted(self._of_node.get(node, ())):
             event = self._events[name]
@@ -145,7 +159,7 @@ class ReplayHostDoctor:
         return woken
 
     def planned(self, job: Job) -> tuple[EventObservation, ...]:
-        """The events that a job was made for, as they are now."""
+        """Return the current state of the events that a job was made for."""
         now = self._clock.now()
         return tuple(observe_event(n, self._events.get(n), job, now) for n in job.spec.host_events)
 
@@ -176,7 +190,7 @@ class ReplayHostDoctor:
 
 
 class Hosts:
-    """Answers to HostProbes: those that the timeline gives, a second after the question."""
+    """Answers HostProbes as the timeline says, one second after they are sent."""
 
     def __init__(
         self, clock: SetClock, facts: FactStore, later: Later, answered: Callable[[str], None]
@@ -193,7 +207,7 @@ class Hosts:
             self._facts.probe_changed(probe, None)
 
     def answer(self, node: str, answers: Mapping[str, Fields | None]) -> None:
-        """What is said from now on; None: nothing any more."""
+        """Set the answers from now on, by probe name; None stops the answers of that probe."""
         mine = self.of(node).answers
         for kind, fields in answers.items():
             if fields is None:
@@ -202,7 +216,10 @@ class Hosts:
                 mine[kind] = fields
 
     def ask(self, node: str, agent: str, names: Collection[str]) -> datetime | None:
-        """Ask what is due of `names`, each a `probe.field`; when to come again, None for never."""
+        """Send the probes that are due. Return when to call again, None if not at all.
+
+        names: the wanted facts, each a `probe.field`.
+        """
         if not names:
             return None
         now, mine = self._clock.now(), self.of(node)

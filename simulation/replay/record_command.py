@@ -1,9 +1,10 @@
-"""`kubenode record`: writes what happens to a cluster's nodes, so that rules can be replayed on it.
+"""`kubenode record`: records the changes of a cluster's nodes, so that rules can be replayed on
+them.
 
-First what is there, then every change, as JSON lines of timeline entries. The command only reads:
-it lists and watches nodes, events, hostevents and hostprobes, and lists pods for Events about
-volumes. A file is complete or absent: the command writes beside its place and moves it there at the
-end, also on an interrupt.
+The recording begins with the existing objects and continues with every change, as JSON lines of
+timeline entries. The command only reads: it lists and watches nodes, events, hostevents and
+hostprobes, and lists pods for Events about volumes. A file is complete or absent: the command
+writes a temporary file and renames it at the end, even after an interrupt.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ from simulation.replay.timeline import Entry
 STDOUT = "-"
 PARTIAL = ".partial"
 MOST_BYTES = 4 << 30
-"""Of unpacked text: some weeks of a thousand nodes."""
+"""Bytes of uncompressed text: some weeks of a thousand nodes."""
 LIST_SECONDS = 120.0
 FLUSH_SECONDS = 5.0
 
@@ -41,9 +42,10 @@ FLUSH_SECONDS = 5.0
 async def command(
     kubeconfig: str | None, context: str | None, *, out: str, lasts: timedelta | None
 ) -> Exit:
-    """Record for so long, or until interrupted. Raises Refusal for a file that cannot be written.
+    """Record until interrupted. Raises Refusal for a file that cannot be written.
 
-    out  a file, `.zst` packs it; `-` is standard output
+    out: a file, compressed if its name ends in `.zst`; `-` for standard output.
+    lasts: the duration of the recording; None for no limit.
     """
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
@@ -56,7 +58,7 @@ async def command(
 
 
 class RecordingFull(Exception):
-    """The recording is as large as one may be."""
+    """The recording has reached its largest size."""
 
 
 class RecordingSink(Protocol):
@@ -65,14 +67,14 @@ class RecordingSink(Protocol):
 
 
 class RecordingWriter:
-    """Entries as lines; counts them."""
+    """Writes entries as lines, and counts entries and bytes."""
 
     def __init__(self, file: RecordingSink, most: int = MOST_BYTES) -> None:
         self._file, self._most = file, most
         self.entries = self.bytes = 0
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Raises RecordingFull once no more is taken."""
+        """Write the entries. Raises RecordingFull if the recording would become too large."""
         for entry in entries:
             line = entry.line().encode() + b"\n"
             if self.bytes + len(line) > self._most:
@@ -87,7 +89,7 @@ class RecordingWriter:
 async def record(
     kube: Kube, written: RecordingWriter, clock: Clock, lasts: timedelta | None, stop: asyncio.Event
 ) -> None:
-    """Until `stop` is set, `lasts` have passed, or no more is taken."""
+    """Record until `stop` is set, `lasts` has passed, or the recording is full."""
     recorder = Recorder()
     nodes: Informer[Node] = Informer(kube, paths.nodes(), structs(Node), clock=clock)
     events = NodeEventSources(kube, clock)
@@ -115,7 +117,7 @@ async def record(
     informers: tuple[Informer[Any], ...] = (nodes, *events.informers, host_events, probes)
     async with _running(informers, events.attach.controller.run):
         take(recorder.begin(clock.now()))
-        # A handler that is added later is told first what is there: the order is ours.
+        # A new handler first gets the existing objects: the order here is that of the recording.
         nodes.add_handler(lambda name, old, new: take(recorder.node(name, old, new, clock.now())))
         events.add_handler(lambda _, old, new: take(recorder.event(new, clock.now())))
         host_events.add_handler(
@@ -124,7 +126,7 @@ async def record(
         probes.add_handler(lambda _, old, new: take(recorder.probe(old, new, clock.now())))
         end = None if lasts is None else clock.monotonic() + lasts.total_seconds()
         while not stop.is_set():
-            written.flush()  # first what is there: whoever reads along sees that we listen
+            written.flush()  # existing objects first: a reader sees that we record
             remaining = FLUSH_SECONDS if end is None else end - clock.monotonic()
             if remaining <= 0:
                 break
@@ -140,7 +142,7 @@ async def record(
 async def _running(
     informers: Iterable[Informer[Any]], *others: Callable[[], Coroutine[Any, Any, None]]
 ) -> AsyncIterator[None]:
-    """Run `informers` and `others` until the block ends; it begins once all have listed."""
+    """Run `informers` and `others` until the block ends. The block begins when all have listed."""
     async with asyncio.TaskGroup() as tasks:
         parts = (*(informer.run for informer in informers), *others)
         running = [tasks.create_task(part()) for part in parts]
@@ -161,7 +163,7 @@ async def _running(
 
 @contextmanager
 def _interrupted() -> Iterator[asyncio.Event]:
-    """Set by SIGINT and SIGTERM, which end nothing by themselves meanwhile."""
+    """Yield an event that SIGINT and SIGTERM set; within the block they do not end the process."""
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     ours = (signal.SIGINT, signal.SIGTERM)
     for each in ours:
@@ -175,7 +177,7 @@ def _interrupted() -> Iterator[asyncio.Event]:
 
 @contextmanager
 def opened(out: str) -> Iterator[RecordingSink]:
-    """Where lines go. The file appears under its name when the block ends without an error."""
+    """Yield the sink of lines. The file gets its name if the block ends without an error."""
     if out == STDOUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -193,7 +195,7 @@ def opened(out: str) -> Iterator[RecordingSink]:
         with partial.open("rb") as whole:
             os.fsync(whole.fileno())
         partial.replace(path)
-    except BaseException:  # an interrupt too: no half a recording under a name like a whole one
+    except BaseException:  # also an interrupt: keep no partial recording
         with suppress(OSError):
             partial.unlink()
         raise

@@ -1,4 +1,4 @@
-"""`kubenode rules explain --from`: what a rule would have found in a recorded time."""
+"""`kubenode rules explain --from`: explains what a rule would have matched in a recording."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -28,7 +28,10 @@ def of_recording(
     at: str | None,
     output: Plain,
 ) -> Exit:
-    """At `at`, a duration since the first entry or an instant; None: at the last entry."""
+    """Explain the rule for the node.
+
+    at: a duration since the first entry, or an instant; None for the last entry.
+    """
     known = {remedier.metadata.name: remedier for remedier in rules_from(rules)}
     if rule not in known:
         raise Refusal(unknown("rule", rule, known), Exit.USAGE)
@@ -46,7 +49,7 @@ def of_recording(
 
 
 def standing_of(world: World, node: str) -> Mapping[str, RuleOutlook]:
-    """By name what becomes of each rule that matches the node now."""
+    """Return the outlook of each rule that matches the node now, by name."""
     outlooks = waits_of(world.waiting(node))
     for job in world.jobs_of(node):
         if job.open:
@@ -56,7 +59,7 @@ def standing_of(world: World, node: str) -> Mapping[str, RuleOutlook]:
 
 
 def replayed(recordings: Sequence[str], rules: Sequence[NodeRemedier], at: str | None) -> World:
-    """The recorded fleet at that moment. Raises Wrong and ValueError."""
+    """Return the recorded fleet at that moment. Raises Wrong or ValueError."""
     world, end = None, None
     for now, group in groupby(entries(recordings), key=lambda pair: pair[0]):
         several = [entry for _, entry in group]

@@ -1,8 +1,7 @@
-"""Turns what a cluster's caches say into timeline entries. Pure, but for what it remembers.
+"""Turns changes of a cluster's caches into timeline entries. It keeps state and does no I/O.
 
-Heartbeats are thinned: one entry a minute and node at most, as far as any came. What we did
-ourselves is left out, or a replay would find its own deeds done already: our cordons, and the
-annotations and labels under our names on nodes.
+At most one heartbeat entry is made for a node in a minute. Changes of our own are left out, since a
+replay makes them itself: our cordons and their annotation.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,12 +22,12 @@ from simulation.replay.timeline import Entry
 THIN = timedelta(minutes=1)
 OLDEST_EVENT = timedelta(hours=24)
 CLIP = 1024
-"""Characters kept of a text: rules read no more."""
+"""Characters that are kept of a text. Rules read no more."""
 OURS = frozenset({CORDONED_BY})
 
 
 class Recorder:
-    """Each method gives the entries of one change, at `now`."""
+    """Makes timeline entries. Each method yields the entries of one change at `now`."""
 
     def __init__(self) -> None:
         self._beats: dict[str, datetime] = {}
@@ -36,11 +35,11 @@ class Recorder:
         self._watchdog: datetime | None = None
 
     def begin(self, now: datetime) -> Iterator[Entry]:
-        """Signs of life of the source of alerts are recorded one by one."""
+        """Yield the first entry: the source of alerts is silent except for heartbeats."""
         yield Entry(at=now, alert_source="silent")
 
     def end(self, now: datetime) -> Iterator[Entry]:
-        """So that a replay lasts as long as the recording did."""
+        """Yield the last entry, so that a replay lasts as long as the recording."""
         yield Entry(at=now, end=True)
 
     # -- nodes ------------------------------------------------------------------------------------
@@ -90,7 +89,7 @@ class Recorder:
     # -- events -----------------------------------------------------------------------------------
 
     def event(self, new: objects.Event | None, now: datetime) -> Iterator[Entry]:
-        """Of an Event that goes away nothing is told: it happened."""
+        """Yield the entry of an Event. A deleted Event yields nothing: it still happened."""
         name = node_of(new) if new is not None else ""
         if new is None or not name:
             return
@@ -173,7 +172,7 @@ class Recorder:
 
 
 def take_snapshot(node: Node) -> signals.NodeSnapshot:
-    """The whole of a Node that a timeline knows."""
+    """Return the parts of a Node that a timeline can express."""
     info, meta = node.status.node_info, node.metadata
     return signals.NodeSnapshot(
         uid=meta.uid,
@@ -233,7 +232,7 @@ def _theirs(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def _cordoned(node: Node) -> bool:
-    """By somebody else than us."""
+    """Return whether somebody else than us has cordoned the node."""
     return node.spec.unschedulable and CORDONED_BY not in node.metadata.annotations
 
 

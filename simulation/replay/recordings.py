@@ -1,4 +1,4 @@
-"""Recordings: JSON lines of timeline entries in order of time, plain, gzip or zstandard."""
+"""Reads recordings: JSON lines of timeline entries in order of time, plain, gzip or zstandard."""
 
 import gzip
 import heapq
@@ -21,7 +21,7 @@ Timed = tuple[datetime, Entry]
 
 
 def opened(name: str, stack: ExitStack) -> Iterable[bytes]:
-    """The lines of a recording. Raises Wrong for what is not there."""
+    """Open a recording and return its lines. Raises Wrong if it cannot be opened."""
     if name == STDIN:
         return sys.stdin.buffer
     path = Path(name)
@@ -37,7 +37,10 @@ def opened(name: str, stack: ExitStack) -> Iterable[bytes]:
 
 
 def unpacked(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a zstandard file of any number of frames. Raises EOFError where it is cut."""
+    """Yield the lines of a zstandard file with any number of frames.
+
+    Raises EOFError if the file is truncated.
+    """
     rest, frame = b"", zstandard.ZstdDecompressor().decompressobj()
     begun = False
     while chunk := file.read(CHUNK):
@@ -56,7 +59,7 @@ def unpacked(file: BinaryIO) -> Iterator[bytes]:
 
 
 def entries(names: Sequence[str]) -> Iterator[Timed]:
-    """Of all recordings together, in order of time. Raises Wrong."""
+    """Yield the entries of all recordings in order of time. Raises Wrong."""
     with ExitStack() as stack:
         streams = [_ordered(read_lines(_lines(opened(n, stack), n), n), n) for n in names]
         yield from heapq.merge(*streams, key=lambda timed: timed[0])

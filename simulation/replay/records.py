@@ -1,4 +1,4 @@
-"""What a simulation tells of its jobs. Plain data, made while the jobs run."""
+"""Records of simulated jobs, as plain data that is filled while the jobs run."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -10,7 +10,10 @@ from remedy.job.model import CloseReason
 
 @dataclass(slots=True)
 class HoldSpan:
-    """A time in which a job waited, and for what. `until` None: it still does."""
+    """A time in which a job was held.
+
+    until: None if the hold continues.
+    """
 
     reason: str
     scope: str
@@ -21,7 +24,10 @@ class HoldSpan:
 
 @dataclass(slots=True)
 class StepRun:
-    """One step that began. `state` as in the job's status: Running, Done, Failed, ..."""
+    """A run of a step.
+
+    state: as in the job's status: Running, Done, Failed and so on.
+    """
 
     rung: str
     name: str
@@ -34,7 +40,11 @@ class StepRun:
 
 @dataclass(slots=True)
 class RungRun:
-    """A rung that was reached, and when its first step began, if it did."""
+    """A rung that a job reached.
+
+    reached: when the job reached it.
+    ran: when its first step began; None if none did.
+    """
 
     name: str
     disruption: Disruption
@@ -44,7 +54,7 @@ class RungRun:
 
 @dataclass(slots=True)
 class JobRecord:
-    """One job from its making to its end. `asked` is Kube Defender's last word as a sentence."""
+    """A job from its creation to its end."""
 
     name: str
     node: str
@@ -62,16 +72,16 @@ class JobRecord:
     steps: list[StepRun] = field(default_factory=list)
     holds: list[HoldSpan] = field(default_factory=list)
     begun: datetime | None = None
-    """When its initial wait was over; None: it is not, or it ended before."""
+    """When its initial wait ended; None if it has not ended, or the job ended first."""
     permit_at: datetime | None = None
     close_reason: CloseReason | None = None
     closed: datetime | None = None
     deleted: bool = False
-    """Pods were deleted, past every budget."""
+    """Whether pods were deleted, regardless of PodDisruptionBudgets."""
     uncordoned: datetime | None = None
-    """When it took its own cordon off."""
+    """When the job removed its own cordon."""
     runs: dict[tuple[int, int, int], StepRun] = field(default_factory=dict)
-    """Steps by rung, index and attempt."""
+    """Runs of steps by rung, index and attempt."""
 
     @property
     def remedier(self) -> str:
@@ -83,12 +93,12 @@ class JobRecord:
 
     @property
     def rung(self) -> RungRun:
-        """The last rung that was reached."""
+        """Return the last rung that the job reached."""
         return self.rungs[-1]
 
     @property
     def hold(self) -> HoldSpan | None:
-        """What it waits for now."""
+        """Return the current hold, None if the job is not held."""
         return self.holds[-1] if self.holds and self.holds[-1].until is None else None
 
     @property
@@ -97,11 +107,11 @@ class JobRecord:
 
     @property
     def acts(self) -> list[StepRun]:
-        """Steps of class Host or more that began: what would have been done to the node."""
+        """Return the runs of steps that disrupt the node: those of class Host or higher."""
         return [step for step in self.steps if step.disruption is not Disruption.NONE]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON types, for programs."""
+        """Return the record as JSON types."""
         return {
             "job": self.name,
             "node": self.node,

@@ -1,4 +1,4 @@
-"""`kubenode rules replay`: what rules would have done in a recorded time, and what held them."""
+"""`kubenode rules replay`: shows the jobs and holds of rules in a recording."""
 
 import contextlib
 import json
@@ -40,7 +40,7 @@ def command(
 ) -> Exit:
     """Replay recordings through `rules`, and through `against` for the difference.
 
-    Ends with FINDING when two rule sets were compared and would have done different things.
+    Return FINDING if two rule sets were compared and differ.
     """
     policies = policies_from(policy) if policy is not None else []
     sets = [rules_from(rules)] + ([rules_from(against)] if against else [])
@@ -63,7 +63,7 @@ def command(
 
 @dataclass(slots=True)
 class Replayed:
-    """One world for each rule set, all after the same signals."""
+    """One world for each rule set, after the same signals."""
 
     worlds: list[World]
     start: datetime | None = None
@@ -76,7 +76,7 @@ def replay(
     sets: Sequence[Sequence[NodeRemedier]],
     policies: Sequence[DefenderPolicy] = (),
 ) -> Replayed:
-    """Raises Wrong for a recording that cannot be read, and if there is nothing in it."""
+    """Replay a recording through each rule set. Raises Wrong if it is invalid or empty."""
     with contextlib.ExitStack() as stack:
         result = Replayed([])
         for at, group in groupby(timed, key=lambda pair: pair[0]):
@@ -109,7 +109,7 @@ def replay(
 
 
 def describe_replay(replayed: Replayed, differences: Sequence[Change] | None) -> Iterator[str]:
-    """For a person: each job in order, what held it; or the difference of two rule sets."""
+    """Describe each job and its holds, or the difference of two rule sets."""
     world = replayed.worlds[0]
     if differences is not None:
         yield from (line for change in differences for line in change.lines())
@@ -131,7 +131,7 @@ UNREPORTED = (WaitReason.OPEN_JOB, WaitReason.GROUP_WAIT)
 
 
 def _is_job_wait(span: Span, jobs: Sequence[JobRecord]) -> bool:
-    """Whether it is the initial wait of a job of the rule: that is told as its hold."""
+    """Return whether the span is the initial wait of a job, which is shown as the job's hold."""
     return span.what == WaitReason.STARTUP and any(
         (job.node, job.remedier) == (span.node, span.rule)
         and job.made <= span.since
@@ -176,7 +176,7 @@ def _lasted(since: datetime, until: datetime) -> str:
 
 
 def sum_holds(world: World) -> dict[str, dict[str, float]]:
-    """By reason how many jobs waited, and for how many seconds in all."""
+    """Return by reason how many jobs were held, and for how many seconds in all."""
     jobs: Counter[str] = Counter()
     seconds: Counter[str] = Counter()
     for job in world.jobs:

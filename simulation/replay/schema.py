@@ -1,4 +1,4 @@
-"""JSON schema of rule test files, such as `kernel-deadlock.test.yaml`."""
+"""The JSON schema of rule test files, such as `kernel-deadlock.test.yaml`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from simulation.replay.testfile import TestFile
 
 
 def of_rule_tests() -> dict[str, Any]:
-    """Of files such as `kernel-deadlock.test.yaml`."""
+    """Return the JSON schema of rule test files."""
     made = of_model(TestFile, "TestFile")
     made["description"] = "Tests of rules: nodes, a timeline of signals, and what must come of it."
     _add_booleans(made["$defs"]["Expect"]["properties"]["guards"])
@@ -15,7 +15,9 @@ def of_rule_tests() -> dict[str, Any]:
 
 
 def _add_booleans(guards: dict[str, Any]) -> None:
-    """YAML reads a bare true as no text, and the reader takes it for the word."""
+    """Allow the booleans true and false: YAML reads a bare `true` as a boolean, and so do rule
+    tests.
+    """
     truth = guards["additionalProperties"]
     truth.pop("type", None)
     truth["enum"] = [*truth["enum"], True, False]

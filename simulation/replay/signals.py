@@ -1,4 +1,4 @@
-"""What can happen to a node in a timeline: one model for each signal."""
+"""Signals of a timeline: one model for each thing that can happen to a node."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -129,7 +129,7 @@ class Evictions(Model):
 
     @property
     def message(self) -> str:
-        """The refusal, as the server would put it."""
+        """Return the message with which the API server refuses an eviction."""
         if self.budget:
             return f"the disruption budget {self.budget} allows no disruption"
         return f"denied by {self.denied_by}"
@@ -176,12 +176,12 @@ def _fields_are_known(
 
 
 def known(probe: str, answer: Mapping[str, Scalar]) -> dict[str, Scalar]:
-    """The fields of an answer that the catalogue knows."""
+    """Return the fields of an answer that the catalogue of facts has."""
     return {name: value for name, value in answer.items() if f"{probe}.{name}" in PROBES}
 
 
 Answers = Annotated[dict[str, dict[str, Scalar] | None], AfterValidator(_fields_are_known)]
-"""By probe the fields that are answered when somebody asks; null: no answer any more."""
+"""Probe to the fields of its answer; null means that it no longer answers."""
 
 
 class NodeSnapshot(Model):

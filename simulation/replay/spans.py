@@ -1,4 +1,4 @@
-"""What lasted for a time: why a rule that matched made no job, which fact was inferred."""
+"""Spans of time, such as why a matching rule made no job, or which fact was inferred."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,10 @@ from datetime import datetime
 
 @dataclass(slots=True)
 class Span:
-    """`what` was so of `rule` on `node`. `until` None: it still is."""
+    """A time in which `what` held for a rule and a node.
+
+    until: None if it still holds.
+    """
 
     node: str
     rule: str
@@ -17,14 +20,14 @@ class Span:
 
 
 class Spans:
-    """All spans in the order in which they began."""
+    """All spans, in the order in which they began."""
 
     def __init__(self) -> None:
         self.all: list[Span] = []
         self._open: dict[str, dict[tuple[str, str], Span]] = {}
 
     def now(self, node: str, what: Iterable[tuple[str, str]], at: datetime) -> None:
-        """From `at` on exactly these pairs of rule and what are so of the node."""
+        """Set the pairs of rule and what that hold for the node from `at` on; all others end."""
         wanted = set(what)
         before = self._open.get(node)
         if not wanted and not before:

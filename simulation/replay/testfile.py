@@ -1,4 +1,4 @@
-"""The file of rule tests, as people write it: rules, nodes, a timeline, what is expected when."""
+"""The file of rule tests, as people write it: rules, nodes, a timeline, and expectations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ class Nodes(Model):
         return [f"{self.prefix}{n}" for n in range(1, self.count + 1)]
 
     def list_snapshots(self, start: datetime) -> Iterator[tuple[str, NodeSnapshot]]:
-        """Each node as it is at the start."""
+        """Yield the name and the snapshot of each node at the start."""
         booted = start - (self.age if self.booted is None else self.booted)
         usual = {c.type: c.status for c in healthy(start, self.age)}
         statuses = {**usual, **self.conditions}
@@ -192,7 +192,7 @@ class Expect(Model):
 
 
 def _normalize_truths(value: Any) -> Any:
-    """YAML's true and false for the words."""
+    """Replace booleans, as YAML reads them, by "true" and "false"."""
     if not isinstance(value, dict):
         return value
     truth_names = {True: "true", False: "false"}
@@ -255,7 +255,10 @@ class TestFile(RuleTestSettings):
 
 @dataclass(frozen=True, slots=True)
 class RuleTestCase:
-    """One test with what its file says for it. `where` gives the place of a part of the test."""
+    """One test with the settings of its file.
+
+    `where` returns the place of a part of the test in the file.
+    """
 
     file: Path
     index: int
@@ -272,12 +275,15 @@ class RuleTestCase:
 
     @property
     def rules(self) -> list[Path]:
-        """Relative to the file."""
+        """Return the paths of the rules, which the file gives relative to itself."""
         return [self.file.parent / name for name in self.settings.rules or ()]
 
 
 def cases(path: Path) -> list[RuleTestCase]:
-    """All tests of a file. Raises Wrong with each problem as file:line:col: field: what, remedy."""
+    """Read all tests of a file.
+
+    Raises Wrong with a line `file:line:col: field: what, remedy` for each problem.
+    """
     try:
         documents = list(read(path))
     except UnreadableDocument as error:
@@ -300,7 +306,7 @@ def cases(path: Path) -> list[RuleTestCase]:
 
 
 def _strays(file: TestFile, place: int, test: Test) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Where something is named that is not there, or two have one name."""
+    """Yield field and problem of unknown nodes and of duplicate names of tests."""
     if test.name in (other.name for other in file.tests[:place]):
         yield ("tests", place, "name"), f"tests[{place}].name: {test.name!r} is taken"
     known = test.names()
@@ -322,7 +328,7 @@ def _keys(field: tuple[str | int, ...]) -> tuple[str | int, ...]:
 
 
 def _settings(file: TestFile, test: Test) -> RuleTestSettings:
-    """The test's own word before the file's."""
+    """Merge the settings: those of the test replace those of the file."""
     names = RuleTestSettings.model_fields
     own = {n: getattr(test, n) for n in names if getattr(test, n) is not None}
     return RuleTestSettings.model_construct(**{n: getattr(file, n) for n in names} | own)

@@ -1,4 +1,4 @@
-"""`kubenode rules test`: rules against timelines, without a cluster and without waiting."""
+"""`kubenode rules test`: runs rules against timelines, without a cluster and without waiting."""
 
 import contextlib
 import re
@@ -42,9 +42,9 @@ def command(
     engine: Engine = "both",
     only: str = "",
 ) -> Exit:
-    """Run every test of these files and folders; `only` is an expression that names must contain.
+    """Run the tests of these files and folders. Raises Refusal with every problem in invalid files.
 
-    Raises Refusal for files that are wrong, with every problem in them.
+    only: a regular expression that must match in the name of a test; "" for all tests.
     """
     selected = chosen(collected(files), only)
     clock, results = SystemClock(), []
@@ -60,7 +60,10 @@ def command(
 
 
 def collected(given: Sequence[Path]) -> list[RuleTestCase]:
-    """The tests of all files, those of folders by their names. Raises Refusal."""
+    """Return the tests of all files, those of a folder in the order of file names.
+
+    Raises Refusal.
+    """
     paths: list[Path] = []
     for path in given:
         if path.is_dir():
@@ -107,9 +110,9 @@ def _diagnoser(engine: Engine) -> Iterator["LoadedOnce | None"]:
 
 
 class LoadedOnce:
-    """Both engines. Tests of the same rules do not load them again: that starts a process.
+    """Both rule engines. Rules are loaded only when they change, since loading starts a process.
 
-    What was said of a node is said again only for the same facts, so tests do not touch.
+    A diagnosis is reused only for the same facts, so tests do not affect each other.
     """
 
     def __init__(self, both: Diagnoser) -> None:
@@ -131,14 +134,17 @@ class LoadedOnce:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`place` is file:line:col of what does not hold."""
+    """A difference and its place.
+
+    place: `file:line:col` of the key that does not hold.
+    """
 
     place: str
     difference: Difference
 
 
 def run(case: RuleTestCase, both: LoadedOnce | None) -> list[Failure]:
-    """What of the test does not hold. Raises Refusal for rules and policies that are wrong."""
+    """Run one test and return what does not hold. Raises Refusal for invalid rules or policies."""
     diagnoser = None if case.settings.engines == "reference" else both
     world = _world(case, diagnoser)
     if world.rejected:
@@ -191,7 +197,7 @@ def _world(case: RuleTestCase, diagnoser: LoadedOnce | None) -> World:
 
 @cache
 def _rules(paths: tuple[Path, ...]) -> list[NodeRemedier]:
-    """Read once: many tests are about the same files."""
+    """Read rules once: many tests use the same files."""
     return rules_from(paths)
 
 
@@ -228,7 +234,7 @@ def _populate(case: RuleTestCase, world: World) -> None:
 
 
 def _new(snapshot: NodeSnapshot) -> NodeSnapshot:
-    """Of a node that comes later: made then, and so are its conditions."""
+    """Return the snapshot of a node that appears later: it and its conditions begin then."""
     fresh = [condition.model_copy(update={"since": None}) for condition in snapshot.conditions]
     return snapshot.model_copy(update={"created": None, "conditions": fresh})
 
@@ -264,7 +270,7 @@ def _tell(results: Sequence[CaseResult], output: str) -> None:
 
 
 def format_result(result: CaseResult) -> Iterator[str]:
-    """The failures of one test in lines for a person."""
+    """Yield the failures of one test as lines of text."""
     yield f"FAIL {result.case.file}: {result.case.test.name}"
     for failure in result.failures:
         yield f"  {failure.place}: {failure.difference.message}"

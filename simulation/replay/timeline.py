@@ -1,7 +1,7 @@
-"""A timeline: what happened to which node, and when.
+"""Timelines: what happened to which node, and when.
 
 The same entries are written by hand in rule tests (YAML), recorded from clusters (JSON lines) and
-made by programs. Of one entry exactly one signal is given.
+made by programs. Each entry has exactly one signal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,9 @@ from simulation.replay.signals import (
 
 
 class Wrong(Exception):
-    """A timeline that cannot be read: `place: field: problem, remedy`, one line each."""
+    """A timeline that cannot be read. The message has a line `place: field: problem, remedy` for
+    each problem.
+    """
 
 
 class Entry(Model):
@@ -103,7 +105,7 @@ class Entry(Model):
 
     @property
     def signal(self) -> str:
-        """Name of the field that is given."""
+        """Return the name of the field that has the signal."""
         return self._signal
 
     @property
@@ -111,7 +113,7 @@ class Entry(Model):
         return [self.node] if isinstance(self.node, str) else self.node
 
     def line(self) -> str:
-        """As one line of a recording."""
+        """Return the entry as one line of a recording."""
         return self.model_dump_json(by_alias=True, exclude_defaults=True)
 
 
@@ -119,7 +121,10 @@ SIGNALS = tuple(n for n in Entry.model_fields if n not in ("at", "node", "look")
 
 
 def read_lines(lines: Iterable[bytes | str], name: str) -> Iterator[Entry]:
-    """The entries of a recording in its order; `name` is for errors. Raises Wrong."""
+    """Yield the entries of a recording in its order. Raises Wrong.
+
+    name: the name of the recording, for errors.
+    """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -134,11 +139,11 @@ def _format_problems(error: ValidationError, place: str) -> str:
 
 
 def in_order(entries: Iterable[Entry], start: datetime) -> list[tuple[datetime, Entry]]:
-    """By time; entries of one instant stay in the order in which they are written."""
+    """Sort entries by time. Entries of one instant stay in their order."""
     timed = [(instant(entry.at, start), entry) for entry in entries]
     return sorted(timed, key=lambda pair: pair[0])
 
 
 def entry(**fields: Any) -> Entry:
-    """An entry in a program: `entry(at="5m", node="a", condition={...})`. Raises ValueError."""
+    """Build an entry: `entry(at="5m", node="a", condition={...})`. Raises ValueError."""
     return Entry.model_validate(fields)

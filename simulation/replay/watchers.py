@@ -1,7 +1,7 @@
-"""The agents' log watchers: lines in, the conditions and Events that their publishers write out.
+"""The log watchers of agents: from log lines to the conditions and Events that agents publish.
 
-A watcher begins with the first line that a timeline has of its node; it has read its logs before
-then and found nothing.
+A watcher starts with the first line about its node. Until then it has read its logs without finding
+a fault.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ from simulation.replay.signals import Log, SimulatedCondition, SimulatedEvent
 
 Written = SimulatedCondition | SimulatedEvent
 NAME = "logs"
-"""The detector that owns all their conditions."""
+"""The detector that owns all conditions of log watchers."""
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class _NodeDetectors:
 
 
 class Watchers:
-    """By node. Each method gives what is written to the API server, in order."""
+    """The log watchers by node. Methods yield what is written to the API server, in order."""
 
     def __init__(self) -> None:
         self._agents: dict[str, _NodeDetectors] = {}
@@ -51,7 +51,7 @@ class Watchers:
             yield from _published(agent, reports, now)
 
     def due(self, node: str) -> datetime | None:
-        """When `passed` has something to do; None: not before another line."""
+        """Return when `passed` must be called; None if not before the next line."""
         agent = self._agents.get(node)
         return due(builtin(), agent.state) if agent is not None else None
 
@@ -59,12 +59,12 @@ class Watchers:
         agent = self._agents.get(node)
         if agent is not None:
             agent.state, reports = pass_time(builtin(), agent.state, now)
-            # The host has no answers to checks: what they would end lasts on.
+            # No checks run on a simulated host, so what a check would end continues.
             agent.state, _ = questions(builtin(), agent.state, now)
             yield from _published(agent, reports, now)
 
     def ended(self, node: str, type_: str, now: datetime) -> None:
-        """The fault is over, and somebody else has said so in the condition."""
+        """End a fault whose condition was changed from outside the watcher."""
         agent = self._agents.get(node)
         if agent is None or type_ not in agent.state.conditions:
             return
@@ -76,7 +76,7 @@ class Watchers:
         list(_published(agent, reports, now))
 
     def booted(self, node: str, now: datetime) -> Iterator[Written]:
-        """The agent starts anew and has read the logs of the new boot."""
+        """Restart the agent after a boot, with the logs of the new boot already read."""
         before = self._agents.get(node)
         if before is None:
             return
@@ -89,7 +89,7 @@ class Watchers:
 
 @cache
 def builtin() -> Program:
-    """What an agent looks for that has no configuration of its own."""
+    """Return the patterns of an agent without a configuration of its own."""
     return our_program()
 
 
@@ -122,7 +122,9 @@ def _conditions(agent: _NodeDetectors) -> Iterator[SimulatedCondition]:
 def _published(
     agent: _NodeDetectors, reports: Iterable[Report], now: datetime
 ) -> Iterator[Written]:
-    """As the agent's publisher does: a condition that changes is an Event as well."""
+    """Yield conditions and Events as the agent's publisher does: a changed condition is an Event
+    too.
+    """
     for report in reports:
         if isinstance(report, EventReport):
             yield _event(agent.tally.put(report, now))

@@ -1,4 +1,4 @@
-"""A fleet in which rules run on a clock of our own: what would they do, when, and what holds them?
+"""A simulated fleet on its own clock: what do rules do, when, and what holds them?
 
     world = World(rules, start=...)                      # rules that are Off are not loaded
     world.add_node("a", labels={"kubenode.io/pool": "gpu"})
@@ -6,13 +6,13 @@
     world.run_until(world.start + timedelta(minutes=5))
     world.jobs, world.waits("a"), world.facts("a"), world.explain("a", "kernel-deadlock")
 
-The code that decides is production's: facts (remedy.remedier.facts), both rule engines
+The deciding code is production code: facts (remedy.remedier.facts), both rule engines
 (rules.diagnose), the choice (remedy.remedier.decide), the job controller (remedy.job) and Kube
-Defender's limits (defender.verdict). Simulated are only the hosts (hosts.py): a fault stays as the
-timeline says. Nothing here reads a machine's clock, so the same timeline gives the same jobs, and
+Defender's limits (defender.verdict). Only the hosts are simulated (hosts.py): a fault lasts as long
+as the timeline says. Nothing here reads a real clock. So the same timeline gives the same jobs, and
 entries of one instant about different nodes may come in any order.
 
-Not part of it are the API server and its failures: no write is late and no cache is stale.
+The API server and its failures are left out: no write is late and no cache is stale.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -55,15 +55,15 @@ from simulation.replay.spans import Span, Spans
 from simulation.replay.timeline import Entry
 
 START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
-"""A Monday noon, when nothing else is said."""
+"""The start of a world without a given start: a Monday at noon."""
 LONGEST = timedelta(hours=1)
 ROUNDS = 100
-"""More rounds at one instant than any sequence of acts takes: a loop would be our own mistake."""
+"""Rounds at one instant, more than any sequence of acts takes. More rounds mean a bug here."""
 Heals = Callable[[JobRecord, Rung], bool]
 
 
 class Engine(Protocol):
-    """What a world asks of a rules.diagnose.Diagnoser."""
+    """The parts of rules.diagnose.Diagnoser that a world uses."""
 
     @property
     def check(self) -> CrossCheck: ...
@@ -72,18 +72,23 @@ class Engine(Protocol):
 
 
 def stays(job: JobRecord, rung: Rung) -> bool:
-    """No repair helps."""
+    """Return False: no repair ends the fault."""
     return False
 
 
 def heals(job: JobRecord, rung: Rung) -> bool:
-    """The first repair of a host helps."""
+    """Return True: the first repair of a host ends the fault."""
     return True
 
 
 @dataclass(slots=True)
 class _NodeState:
-    """What the remedier remembers of a node, and what it said last."""
+    """The remedier's memory of a node, and its last decision.
+
+    waits: rule name to why it waits.
+    waiting: the same with the end of each wait.
+    wake: when the node is evaluated next; None for no time.
+    """
 
     mind: Mind = field(default_factory=Mind)
     waits: dict[str, WaitReason] = field(default_factory=dict)
@@ -92,11 +97,14 @@ class _NodeState:
 
 
 class World:
-    """diagnoser  None: the reference engine alone, taken at its word
-    compiled   that engine, with what it keeps of the same rules from an earlier world
-    policies   none: Kube Defender's default; `unlimited`: it grants everything
-    heals      whether a rung's repair ends the fault: `stays` (never) or `heals`, or own
-    fails      names of steps that fail
+    """The fleet and the rules.
+
+    diagnoser: the rule engines; None for the reference engine alone.
+    compiled: that engine, with rules that an earlier world has compiled.
+    policies: empty for the default of Kube Defender.
+    unlimited: Kube Defender grants every request.
+    heals: whether a rung's repair ends the fault: `stays` (never), `heals`, or a function.
+    fails: names of steps that fail.
     """
 
     def __init__(
@@ -158,7 +166,7 @@ class World:
             self._later,
         )
         self.happen = self._happenings.happen
-        """One entry, now; `feed` and `run_until` call it in time."""
+        """Apply one entry now; `feed` and `run_until` apply entries at their time."""
         self._state: dict[str, _NodeState] = {}
         self._dirty: dict[str, None] = {}
         self._todo: list[tuple[datetime, int, Callable[[], None]]] = []
@@ -173,7 +181,7 @@ class World:
         versions = {rule_id(n, r.metadata.generation): r for n, r in self.rules.items()}
         report = self._diagnoser.load([RuleVersion(id_, rule) for id_, rule in versions.items()])
         self.rejected = {id_.rpartition("@")[0]: why for id_, why in report.rejected.items()}
-        """By name why a rule was refused by the engines; the others run."""
+        """Rules that the engines rejected, by name, with the reason. The others run."""
         bad = {*report.rejected, *report.quarantined}
         self._active = {id_: rule for id_, rule in versions.items() if id_ not in bad}
         self._inferring = {i: r for i, r in self._active.items() if r.spec.infer is not None}
@@ -196,7 +204,10 @@ class World:
         pods: int = PODS,
         **fields: Any,
     ) -> None:
-        """A node that is there now; `fields` are those of NodeSnapshot. It is healthy and old."""
+        """Add a node that exists now. It is old and healthy unless the fields say otherwise.
+
+        fields: fields of NodeSnapshot, if `snapshot` is None.
+        """
         snapshot = snapshot or NodeSnapshot.model_validate(fields)
         known = {c.type for c in snapshot.conditions}
         usual = [c for c in healthy(self.now, age) if c.type not in known]
@@ -208,32 +219,35 @@ class World:
         self._fleet.create(name, snapshot.model_copy(update=update), self.now, pods=pods)
 
     def _come(self, name: str, snapshot: NodeSnapshot | None) -> None:
-        """A node exactly as it looks; without a look one that is well and new."""
+        """Create a node exactly as in the snapshot; without one, a new and healthy node."""
         if snapshot is None:
             self.add_node(name, age=timedelta(0))
         else:
             self._fleet.create(name, snapshot, self.now)
 
     def repaired(self, node: str, at: datetime, *, ended: bool = True) -> None:
-        """Kube Defender remembers a repair of the node from before all this."""
+        """Let Kube Defender remember a repair of the node from before the timeline."""
         self._budget.remember(node, at, ended=ended)
 
     def feed(self, *entries: Entry) -> None:
-        """Let these happen at their times; what lies in the past happens now."""
+        """Schedule the entries at their times; past ones are applied at once."""
         for entry in entries:
             self._later(instant(entry.at, self.start), partial(self.happen, entry))
 
     def answer(self, node: str, answers: Mapping[str, Mapping[str, Value] | None]) -> None:
-        """What is said from now on when somebody asks; None: nothing any more."""
+        """Set the answers to probes from now on; None stops the answers of that probe."""
         self._hosts.answer(node, answers)
 
     @property
     def deliveries(self) -> Deliveries:
-        """What was delivered to Host Doctor, and became of it."""
+        """Return the deliveries to Host Doctor and what became of them."""
         return self._doctor.deliveries
 
     def known(self, at: datetime, node: str, transport: str, events: ReportedEvents) -> None:
-        """What an earlier delivery told, without its form; `node` is whose agent brought it."""
+        """Process the parsed events of an earlier delivery at `at`.
+
+        node: the node whose agent reported it, or "".
+        """
 
         def happen() -> None:
             self._wake(self._doctor.known(node, transport, events))
@@ -241,7 +255,7 @@ class World:
         self._later(at, happen)
 
     def run_until(self, end: datetime) -> None:
-        """Let everything happen up to and at `end`."""
+        """Run everything up to `end`, including what happens at `end`."""
         self._settle()
         while (at := self.next_at()) is not None and at <= end:
             self._clock.set(max(at, self.now))
@@ -251,7 +265,7 @@ class World:
             self._settle()
 
     def run_before(self, end: datetime) -> None:
-        """Let everything happen that is due before `end`, and stand there."""
+        """Run everything that is due before `end`, and set the clock to `end`."""
         while (at := self.next_at()) is not None and at < end:
             self._clock.set(max(at, self.now))
             self._settle()
@@ -261,7 +275,7 @@ class World:
 
     @property
     def jobs(self) -> Sequence[JobRecord]:
-        """All jobs that were made, in that order."""
+        """Return the records of all jobs, in the order in which they were made."""
         return self._jobs.records
 
     @property
@@ -272,27 +286,27 @@ class World:
         return [record for record in self._jobs.records if record.node == node]
 
     def waits(self, node: str) -> Mapping[str, WaitReason]:
-        """By name the rules that match the node but make no job now, and why."""
+        """Return the rules that match the node and make no job now, by name, with the reason."""
         state = self._state.get(node)
         return state.waits if state is not None else {}
 
     def waiting(self, node: str) -> Sequence[RuleWait]:
-        """The same, with until when."""
+        """Return the same with the end of each wait."""
         state = self._state.get(node)
         return state.waiting if state is not None else ()
 
     @property
     def waited(self) -> Sequence[Span]:
-        """All times in which a rule matched a node but made no job, and why."""
+        """Return all times in which a rule matched a node and made no job, with the reason."""
         return self._waits.all
 
     @property
     def inferred(self) -> Sequence[Span]:
-        """All times in which a node was evidence for a derived fact."""
+        """Return all times in which a node was evidence for an inferred fact."""
         return self._infers.all
 
     def facts(self, node: str) -> FactSet | None:
-        """What the rules see of the node now; None for a node that is not there."""
+        """Return the facts of the node now; None if the node does not exist."""
         if node not in self._fleet.nodes:
             return None
         self._fleet.beat(node, self.now)
@@ -300,12 +314,12 @@ class World:
         return self._facts.facts(node)
 
     def matches(self, node: str) -> tuple[Match, ...]:
-        """What each rule that selects the node says of it now, in the order of choice."""
+        """Return the result of each rule that selects the node now, in the order of choice."""
         facts = self.facts(node)
         return self._diagnose([facts])[0].matches if facts is not None else ()
 
     def explain(self, node: str, rule: str) -> str:
-        """Why the rule matches the node now or does not, as a text for people."""
+        """Explain as text why the rule matches the node now, or does not."""
         facts, remedier = self.facts(node), self.rules.get(rule)
         if remedier is None:
             return self.rejected.get(rule) or f"rule {rule} is not loaded"
@@ -315,12 +329,12 @@ class World:
 
     @cached_property
     def _program(self) -> RuleProgram:
-        """For explanations: which rules infer what others read."""
+        """The compiled rules for explanations, which name the rules that infer a fact."""
         rules = [RuleVersion(id_, rule) for id_, rule in self._active.items()]
         return compile_program(rules) if self._compiled is None else self._compiled.program(rules)
 
     def list_probes(self, node: str) -> Sequence[str]:
-        """The probes that were asked of the node, in order."""
+        """Return the names of the probes that were sent to the node, in order."""
         return self._hosts.of(node).kinds
 
     # -- time -------------------------------------------------------------------------------------
@@ -330,13 +344,13 @@ class World:
         heappush(self._todo, (at, self._count, what))
 
     def next_at(self) -> datetime | None:
-        """When something happens or is looked at next; None: never."""
+        """Return when something happens next; None for never."""
         times = [heap[0][0] for heap in (self._todo, self._wakes) if heap]
         job = self._jobs.next_wake()
         return min([*times, job] if job is not None else times, default=None)
 
     def _settle(self) -> None:
-        """Do all that is to be done at this instant."""
+        """Do everything that is due now."""
         for _ in range(ROUNDS):
             self._happen()
             for name in self._woken():
@@ -388,12 +402,12 @@ class World:
         self._jobs.wake_node(name)
 
     def cure(self, node: str, rule: NodeRemedier) -> None:
-        """What the rule reads of the node as evidence is over now."""
+        """End what the rule reads of the node as evidence."""
         self._happenings.cure(node, rule)
 
     @property
     def signals(self) -> int:
-        """Entries that happened, each once for each node it names."""
+        """Return how many entries were applied, each once for each of its nodes."""
         return self._happenings.signals
 
     def _wake(self, nodes: Iterable[str]) -> None:
@@ -403,7 +417,7 @@ class World:
     # -- what the remedier does -------------------------------------------------------------------
 
     def _decide(self, nodes: Iterable[str]) -> None:
-        """One run of the remedier for each of these nodes."""
+        """Run the remedier once for each of these nodes."""
         pairs = [(name, facts) for name in nodes if (facts := self.facts(name)) is not None]
         results = self._diagnose([facts for _, facts in pairs])
         for (name, facts), diagnosis in zip(pairs, results, strict=True):
@@ -417,7 +431,7 @@ class World:
         woken = self._facts.learned(name, diagnosis)
         self._wake(woken)
         if name in woken:
-            return  # decided in the next round, on what was just learned
+            return  # it is decided in the next round, with what was just learned
         state = self._state.get(name)
         if state is None:
             state = self._state[name] = _NodeState()
@@ -440,7 +454,7 @@ class World:
             match, rule = choice.match(order.candidate.rule_id), order.candidate.rule
             result, _ = result_of(order, match, node, facts, now)
             self._records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result)
-            self._make(order, match, node, facts)  # which is over at once, and tells the verdict
+            self._make(order, match, node, facts)  # it ends at once, with the verdict
         times = (decision.at, probe_at, diagnosis.flips_at, self._facts.changes_at(name))
         self._schedule_wake(name, state, times)
 

@@ -16,7 +16,10 @@ from kubenode.cli.tables import table
 async def bundle(
     kubeconfig: str | None, context: str | None, namespace: str, out: Path | None
 ) -> Exit:
-    """Raises Refusal where the file cannot be written."""
+    """Collect a diagnostics bundle of KubeNode in the cluster and write it to a file.
+
+    Raises Refusal if the file cannot be written.
+    """
     async with connected(kubeconfig, context) as kube:
         now = kube.clock.now()
         file = out or Path(f"kubenode-{now.astimezone(UTC).strftime('%Y%m%dt%H%M%Sz')}.tar.gz")
@@ -33,7 +36,7 @@ async def bundle(
 
 
 def describe_bundle(contents: BundleContents) -> list[str]:
-    """What the bundle holds and lacks, for a person. Pure."""
+    """Describe for a person what the bundle contains and what is missing. Pure."""
     manifest = contents.manifest()
     rows = [
         (entry["file"], f"{entry['bytes']:,}", entry.get("note", "")) for entry in manifest["files"]

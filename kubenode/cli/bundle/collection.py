@@ -1,6 +1,7 @@
-"""What a bundle holds, read from the cluster, one thing after another.
+"""Reads the contents of a bundle from the cluster, one request after another.
 
-Secrets are never read, whatever the caller may. What cannot be read is told, and the rest goes on.
+Secrets are never read, even if the caller may read them. An object that cannot be read is noted in
+the manifest with the reason, and the collection goes on.
 """
 
 import platform
@@ -19,7 +20,9 @@ from machine.names import LEASES
 
 AGENT = "kubenode-agent"
 MOST_PODS = 16
-"""Of agents, those that are not ready first; all others are counted by the replicas we have."""
+"""Agent pods whose logs and metrics are read, those that are not ready first. The pods of all other
+programs are read too; their number is bounded by the replicas.
+"""
 LOG_LINES = 5000
 LOG_BYTES = 2 * 2**20
 OPEN = frozenset(phase for phase in JobPhase if not phase.closed)
@@ -76,7 +79,13 @@ class Gathering:
     async def _objects(
         self, name: str, path: str, *, reduced: bool = False, ours: bool = False
     ) -> list[Object]:
-        """Into the file `name`, as many as it may hold; those that are open and new first."""
+        """Add the objects of a list to the file `name` and return them: open and newest first.
+
+        At most LARGEST_FILE bytes are kept.
+
+        reduced: keep only the fields of a Node that `_short` returns.
+        ours: keep only objects whose names begin with "kubenode".
+        """
         retained: list[Object] = []
         count = 0
         try:
@@ -101,7 +110,7 @@ class Gathering:
     # -- pods ----------------------------------------------------------------------------------
 
     async def _pods(self) -> list[Object]:
-        """Whose logs and metrics are wanted: all of the central programs, some of the agents."""
+        """Return the pods whose logs and metrics are read: all central ones, and some agents."""
         pods = await self._objects("workloads/pods.json", paths.pods(self._namespace))
         if not pods:
             why = "no pods: KubeNode does not run there, or runs outside of the cluster"
@@ -151,7 +160,7 @@ def _weight(obj: Object) -> tuple[bool, str]:
 
 
 def _short(node: Object) -> Object:
-    """Without images, addresses and volumes: thousands of nodes go into a file."""
+    """Return a Node without images, addresses and volumes, so that thousands fit into a file."""
     metadata, status = node["metadata"], node.get("status") or {}
     names = ("name", "uid", "labels", "annotations", "creationTimestamp", "deletionTimestamp")
     return {

@@ -1,7 +1,7 @@
-"""The files of a bundle while they are gathered: bounded, each with a word on what it is.
+"""The files of a bundle while they are collected, bounded in size, each with an optional note.
 
-Everything that is not whole, or not there, is in the manifest with its reason: whoever reads a
-bundle must not take what is missing for what does not exist.
+The manifest names every file that is truncated or missing, with the reason, so that a reader does
+not take missing data for absent objects.
 """
 
 import io
@@ -13,15 +13,21 @@ from pathlib import Path
 from typing import Any
 
 LARGEST_FILE = 8 * 2**20
-"""Bytes of one file, before they are compressed."""
+"""Bytes of one file before compression."""
 LARGEST = 96 * 2**20
-"""Of all."""
+"""Bytes of all files before compression."""
 MANIFEST = "manifest.json"
 
 
 @dataclass(slots=True)
 class BundleContents:
-    """about  what holds for the whole bundle, as versions and times"""
+    """The files of a bundle and what its manifest says of them.
+
+    about: facts about the whole bundle, such as versions and times.
+    files: file name to content.
+    notes: file name to a note, such as how much of a truncated file is there.
+    missing: what the bundle lacks, to the reason.
+    """
 
     about: dict[str, Any]
     files: dict[str, bytes] = field(default_factory=dict)
@@ -33,7 +39,7 @@ class BundleContents:
         return sum(map(len, self.files.values()))
 
     def add(self, name: str, text: str, note: str = "") -> None:
-        """The end of a text that is too long is kept: there stands what happened last."""
+        """Add a file. If the text is too long, keep its end, which has the latest entries."""
         raw = text.encode(errors="replace")
         room = min(LARGEST_FILE, LARGEST - self.size)
         if room <= 0:
@@ -62,9 +68,13 @@ class BundleContents:
         return {**self.about, "files": files, "missing": missing}
 
     def write(self, out: Path, at: float) -> int:
-        """All of it as a compressed archive, whose bytes it gives; a half one never has the name.
+        """Write all files and the manifest as a .tar.gz, and return its size in bytes.
 
-        at  seconds since 1970, the time of its files. Raises OSError.
+        The archive gets its name only once it is complete.
+
+        at: modification time of its files, in seconds since 1970.
+
+        Raises OSError.
         """
         top = out.name.removesuffix(".tar.gz")
         manifest = (json.dumps(self.manifest(), indent=1) + "\n").encode()
@@ -85,7 +95,7 @@ class BundleContents:
 def fitting(
     objects: Iterable[dict[str, Any]], weight: Callable[[dict[str, Any]], Any], room: int
 ) -> list[dict[str, Any]]:
-    """Those that go into `room` bytes, heaviest first."""
+    """Return the objects with the greatest weight that fit into `room` bytes, heaviest first."""
     selected: list[dict[str, Any]] = []
     for obj in sorted(objects, key=weight, reverse=True):
         room -= len(json.dumps(obj)) + 64

@@ -1,7 +1,7 @@
-"""What of an object may leave the cluster. Pure.
+"""Removes secrets from objects and logs before they leave the cluster. Pure.
 
-A bundle is read by people who may not read the cluster's Secrets, so it never asks for one; what
-may still hold something secret is taken out here: by the name of its field, and by its look.
+A bundle is read by people who may not read the cluster's Secrets, so the collection never requests
+one. Values in other objects are hidden by the name of their field or by their form.
 """
 
 import re
@@ -18,19 +18,25 @@ _DROPPED = frozenset(
     {"managedFields", "caBundle", "kubectl.kubernetes.io/last-applied-configuration"}
 )
 _PRINTED = frozenset({"output", "content", "contents", "script"})
-"""Fields with what a host printed, or with files for hosts: nobody knows what is in them."""
+"""Fields with output of a host or files for hosts. Their content is unknown, so only their length
+is kept.
+"""
 _OURS = "KUBENODE_"
 _QUERY = re.compile(
     r"(?<=[?&])([\w.-]*(?:token|sig|signature|key|password)[\w-]*)=[^&\s\"']+", re.I
 )
 _HOOK = re.compile(r"(?<=://)([\w.-]*(?:hooks?|webhook)[\w.-]*/)[^\s\"']+", re.I)
 _BOOTSTRAP = re.compile(r"\b[a-z0-9]{6}\.[a-z0-9]{16}\b")
-"""A bootstrap token. Source: Kubernetes' documentation of kubeadm."""
+"""A bootstrap token. Source: Kubernetes documentation of kubeadm."""
 DEEPEST = 64
 
 
 def without_secrets(value: Any, field: str = "", deep: int = 0) -> Any:
-    """A copy of what a server sent as JSON."""
+    """Return a copy of decoded JSON without secrets.
+
+    field: the name of the field that has `value`, "" for the whole object.
+    deep: the depth at which `value` is; anything below DEEPEST is hidden.
+    """
     if deep > DEEPEST:
         return HIDDEN
     if field in _PRINTED and value:
@@ -51,7 +57,7 @@ def without_secrets(value: Any, field: str = "", deep: int = 0) -> Any:
 
 
 def clean(text: str) -> str:
-    """A text, such as lines of a log."""
+    """Hide secrets in a text, such as the lines of a log."""
     text = _QUERY.sub(rf"\1={HIDDEN}", _HOOK.sub(rf"\1{HIDDEN}", redacted(text)))
     return _BOOTSTRAP.sub(HIDDEN, text)
 
@@ -61,7 +67,10 @@ def _is_variable(value: dict[str, Any]) -> bool:
 
 
 def _variable(value: dict[str, Any], deep: int) -> dict[str, Any]:
-    """Of a container: our own settings are worth knowing, and hold no secrets but by mistake."""
+    """Redact an environment variable of a container.
+
+    Only the values of our own settings are kept: they have no secrets unless by mistake.
+    """
     name = value["name"]
     known = name.startswith(_OURS) and not _SECRET_FIELD.search(name)
     rest = {k: without_secrets(v, k, deep + 1) for k, v in value.items() if k != "value"}

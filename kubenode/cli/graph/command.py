@@ -16,7 +16,10 @@ from kubenode.cli.options import Drawing
 
 
 def command(files: Sequence[Path], *, only: Sequence[str], guards: bool, output: Drawing) -> Exit:
-    """only  names of rules: what leads to them and what follows from them; none: all rules"""
+    """Print the graph of the rules in `files`; without files, of the library.
+
+    only: names of rules; the graph has what they read and what reads them. Empty for all rules.
+    """
     rules = rules_from(files)
     graph = graph_of(rules)
     if output is not Drawing.JSON and not guards:

@@ -1,8 +1,8 @@
-"""Where the nodes of a graph stand: columns from what is reported to what is concluded. Pure.
+"""Computes the positions of a graph's nodes, in columns from reports to conclusions. Pure.
 
-A node stands one column right of the last that it reads, so every line runs to the right. Within a
-column nodes are sorted by the middle of their neighbours, there and back a few times, which leaves
-few crossings; then each moves towards that middle as far as there is room.
+A node stands one column right of the last node that it reads, so every line runs to the right.
+Within a column, nodes are sorted by the middle of their neighbours in several passes, which leaves
+few crossings. Then each node moves towards that middle as far as there is room.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +17,9 @@ HEIGHT = 20
 GAP = 150
 MARGIN = 24
 LETTER = 6.7
-"""Width of a letter of the font of 11 px that the drawing uses, on the wide side."""
+"""Width in pixels of a wide letter of the 11 px font that the drawing uses."""
 LONGEST = 46
-"""Labels longer than this are cut; the whole text is the node's title."""
+"""Characters after which a label is cut; the title of the node has the whole text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ class Layout:
 
 
 def layout(graph: Graph, top: float = 0) -> Layout:
-    """`top` is the room kept free above, for a heading."""
+    """Compute the layout.
+
+    top: room above the graph for a heading, in pixels.
+    """
     columns = _ordered(graph, _columns(graph))
     boxes: dict[str, Box] = {}
     x = float(MARGIN)
@@ -93,7 +96,7 @@ def _ordered(graph: Graph, columns: list[list[GraphNode]]) -> list[list[GraphNod
 
 
 def _places(columns: Sequence[Sequence[GraphNode]]) -> dict[str, float]:
-    """Where each node stands in its column, 0 to 1: columns differ in length."""
+    """Return the place of each node in its column, from 0 to 1, since columns differ in length."""
     return {
         node.id: (number + 0.5) / len(column)
         for column in columns

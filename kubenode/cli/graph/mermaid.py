@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from kubenode.cli.graph.model import Graph, GraphKind, GraphNode, Role
 
 MOST_EDGES = 500
-"""Mermaid draws no more unless its `maxEdges` is raised."""
+"""Edges that Mermaid draws by default (`maxEdges`)."""
 SHAPES = {
     GraphKind.SIGNAL: ('(["', '"])'),
     GraphKind.BUILTIN: ('("', '")'),
@@ -37,6 +37,6 @@ def _shape(node: GraphNode) -> str:
 
 
 def _text(label: str) -> str:
-    """Mermaid's own entities for what would end the text or begin Markdown."""
+    """Escape what would end the text or begin Markdown by Mermaid's own entities."""
     special = {"&": "#amp;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "`": "#96;", "#": "#35;"}
     return "".join(special.get(char, char) for char in label)

@@ -21,7 +21,7 @@ from kubenode.api.v1alpha1.leaves import (
 
 class GraphKind(StrEnum):
     SIGNAL = "signal"
-    """What detectors, hosts and people report."""
+    """A signal that detectors, hosts or people report."""
     BUILTIN = "fact"
     """A built-in fact."""
     PROBE = "probe"
@@ -38,7 +38,11 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """`id` is `kind name`; `note` is what a person sees when pointing at it."""
+    """A node of the graph.
+
+    id: `KIND NAME`.
+    note: the text that appears when a person points at the node.
+    """
 
     id: str
     kind: GraphKind
@@ -60,7 +64,7 @@ class Graph:
 
 
 def graph_of(rules: Sequence[NodeRemedier]) -> Graph:
-    """Nodes in the order in which the rules name them, each once."""
+    """Return the graph of the rules. Nodes are in the order in which rules name them, each once."""
     derived = {rule.spec.infer.fact for rule in rules if rule.spec.infer is not None}
     nodes: dict[str, GraphNode] = {}
     edges: dict[Edge, None] = {}
@@ -79,13 +83,13 @@ def graph_of(rules: Sequence[NodeRemedier]) -> Graph:
 
 
 def without_guards(graph: Graph) -> Graph:
-    """Guards such as maintenance feed nearly every rule: what is left shows the evidence."""
+    """Return the graph without guards: they feed nearly every rule and hide the evidence."""
     edges = tuple(edge for edge in graph.edges if edge.role is not Role.GUARD)
     return _only(graph, edges)
 
 
 def around(graph: Graph, names: Iterable[str]) -> Graph:
-    """What leads to these rules and what follows from them."""
+    """Return what leads to these rules and what follows from them."""
     wanted = {f"{GraphKind.RULE} {name}" for name in names}
     before, after = set(wanted), set(wanted)
     for _ in graph.nodes:  # no path is longer

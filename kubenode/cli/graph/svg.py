@@ -1,4 +1,4 @@
-"""A graph as an SVG of its own, without any program or font to be installed."""
+"""Renders a graph as an SVG that needs no other program and no font."""
 
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
@@ -31,7 +31,7 @@ ROUND = {
 
 
 def svg(graph: Graph) -> str:
-    """A drawing with title and description; pointing at a part shows what it is."""
+    """Render the graph with a title and a description; pointing at a part shows its note."""
     placed = layout(graph, TOP)
     width, height = max(placed.width, 420), placed.height
     rules = sum(node.kind is GraphKind.RULE for node in graph.nodes)
@@ -58,7 +58,7 @@ def svg(graph: Graph) -> str:
 
 
 def _description(graph: Graph) -> str:
-    """For those who do not see the drawing: each rule with what it reads, in words."""
+    """Describe each rule and what it reads in words, for readers who do not see the drawing."""
     return " ".join(_sentences(graph)) or "No rules."
 
 

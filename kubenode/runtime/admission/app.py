@@ -1,11 +1,11 @@
 """Admission webhooks over HTTP.
 
-    POST /validate/...?timeout=5s   an AdmissionReview -> an AdmissionReview
-    GET  /healthz                   the loop turns
+    POST /validate/...?timeout=5s   AdmissionReview in, AdmissionReview out
+    GET  /healthz                   200 while the event loop runs
 
-A refusal is an answer: 200 and `allowed: false`. What is no AdmissionReview is 400, one that is
-too long 413, too slow 408, one that cannot be judged now 503; the API server then does what the
-configuration's failurePolicy says.
+A refusal is a normal answer: 200 with `allowed: false`. Other codes: 400 for a body that is no
+AdmissionReview, 413 if it is too long, 408 if it arrives too slowly, 503 if it cannot be judged
+now. The API server then follows the failurePolicy of the webhook configuration.
 """
 
 import math
@@ -22,26 +22,30 @@ from kubenode.runtime.admission.review import BadReview
 from kubenode.runtime.httplimits import BodyRefused, read_body
 
 LONGEST_REVIEW = 4 * 2**20
-"""Bytes. etcd takes objects of 1.5 MiB, and the API server sends the old one beside the new one."""
+"""Bytes. etcd accepts objects of 1.5 MiB, and the API server sends the old and the new one."""
 SHORT_REVIEW = 2**20
-"""Bytes, where only small objects are asked about, such as evictions."""
+"""Bytes, for webhooks of small objects only, such as evictions."""
 DEFAULT_SECONDS, LONGEST_SECONDS = 5.0, 30.0
 _TIMEOUT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s)")
 
 
 Answer = Callable[[bytes, float], Awaitable[Mapping[str, Any]]]
-"""From the body of a question and the seconds that there are to the body of the reply.
+"""Computes the body of the reply from the body of a request and the seconds until its timeout.
 
 Raises BadReview, CannotJudge.
 """
 
 
 class CannotJudge(Exception):
-    """Not now: the API server goes by the failurePolicy."""
+    """The request cannot be judged now. The API server follows the failurePolicy."""
 
 
 def app(answers: Mapping[str, Answer], longest: Mapping[str, int] | None = None) -> Starlette:
-    """`answers` by the path that they are asked at; `longest` where it is not LONGEST_REVIEW."""
+    """Build the application.
+
+    answers: by path
+    longest: bytes of a body by path, where it is not LONGEST_REVIEW
+    """
     most = longest or {}
 
     async def healthz(request: Request) -> Response:
@@ -72,7 +76,7 @@ def _endpoint(answer: Answer, longest: int) -> Callable[[Request], Awaitable[Res
 
 
 def seconds_given(request: Request) -> float:
-    """How long the API server waits, as it says in the query; DEFAULT_SECONDS if it does not."""
+    """Return the API server's timeout in seconds from the query, else DEFAULT_SECONDS."""
     match = _TIMEOUT.fullmatch(request.query_params.get("timeout", ""))
     if match is None:
         return DEFAULT_SECONDS

@@ -1,4 +1,4 @@
-"""admission.k8s.io/v1 AdmissionReview: what is asked, and the answer. No I/O.
+"""Requests and answers of admission.k8s.io/v1 AdmissionReview. No I/O.
 
 Source of the form: kubernetes `staging/src/k8s.io/api/admission/v1/types.go`.
 """
@@ -13,16 +13,16 @@ import msgspec
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 LONGEST_WARNING = 256
-"""The API server cuts longer ones, and drops all above 4096 bytes together."""
+"""Bytes. The API server cuts longer warnings, and drops all beyond 4096 bytes together."""
 MOST_WARNINGS = 12
 MOST_VALUES = 200_000
-"""In one review. Each is an object in memory: 8 MB of empty lists would take 200 MB."""
+"""Values in one review. Each is an object in memory: 8 MB of empty lists would take 200 MB."""
 REASONS = {422: "Invalid", 429: "TooManyRequests", 503: "ServiceUnavailable"}
-"""Of a Status, by its code."""
+"""Reason of a Status by its code."""
 
 
 class BadReview(ValueError):
-    """Not a question that a webhook of ours can be asked; the text says why."""
+    """A body that is no request to one of our webhooks. The text says why."""
 
 
 class _AdmissionUser(msgspec.Struct):
@@ -59,10 +59,10 @@ class _AdmissionReview(msgspec.Struct, rename="camel"):
 class Review:
     """One write that the API server asks about.
 
-    operation  CREATE, UPDATE, DELETE or CONNECT
-    resource   such as `nodes.`, `pods.` or `noderemediers.kubenode.io`; `sub_resource` beside it
-    object     as it would be; None when it is deleted
-    old        as it is; None when it is created
+    operation: CREATE, UPDATE, DELETE or CONNECT
+    resource: such as `nodes.`, `pods.` or `noderemediers.kubenode.io`; `sub_resource` is apart
+    object: the new object, None for a deletion
+    old: the present object, None for a creation
     """
 
     uid: str
@@ -81,12 +81,12 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionVerdict:
-    """The answer.
+    """The answer of a webhook.
 
-    code      HTTP code of a refusal
-    warnings  shown to whoever applies, allowed or not
-    audit     annotations of the audit log; keys are prefixed by the webhook's name there
-    patch     operations of a JSON patch (RFC 6902) on the object; only a mutating webhook has any
+    code: HTTP code of a refusal
+    warnings: shown to the client, whether allowed or not
+    audit: annotations of the audit log, where the API server prefixes keys by the webhook's name
+    patch: operations of a JSON patch (RFC 6902) on the object, only from a mutating webhook
     """
 
     allowed: bool
@@ -98,8 +98,8 @@ class AdmissionVerdict:
 
 
 def read(raw: bytes) -> Review:
-    """Raises BadReview."""
-    values = raw.count(b",") + raw.count(b"{") + raw.count(b"[")  # those within texts too
+    """Parse the body of a request. Raises BadReview."""
+    values = raw.count(b",") + raw.count(b"{") + raw.count(b"[")  # also inside of strings
     if values > MOST_VALUES:
         raise BadReview(f"body: has about {values} values, at most {MOST_VALUES} are read")
     try:
@@ -133,7 +133,7 @@ def read(raw: bytes) -> Review:
 
 
 def answer(uid: str, verdict: AdmissionVerdict, where_all: str = "") -> dict[str, Any]:
-    """The body of the reply. `where_all` says what shows all warnings when there are too many."""
+    """Build the body of the reply. `where_all` says where people find omitted warnings."""
     response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
     if not verdict.allowed:
         response["status"] = {

@@ -1,4 +1,4 @@
-"""Where an admission webhook of ours listens, and under which names it is called."""
+"""Address of an admission webhook, and the names under which it is called."""
 
 from dataclasses import KW_ONLY, dataclass, field
 
@@ -8,10 +8,14 @@ from kubenode.runtime.tls.rotation import CertificateLifetimes
 
 @dataclass(frozen=True, slots=True)
 class WebhookPlace:
-    """port    0 takes a free one
-    service  of the chart, in `namespace`; `hosts` are further names or addresses that lead here
-    secret   where all replicas keep the certificate
-    hook     name of the webhook configurations
+    """Address, names and certificate of a webhook.
+
+    port: 0 takes a free one
+    service: Service of the chart, in `namespace`
+    hosts: further names or addresses that lead to the webhook
+    secret: Secret in which all replicas share the certificate
+    hook: name of the webhook configurations
+    lives: lifetimes of the certificate
     """
 
     port: int
@@ -27,6 +31,6 @@ class WebhookPlace:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What its certificate is for."""
+        """Return the DNS names and addresses of its certificate."""
         name = f"{self.service}.{self.namespace}"
         return (f"{name}.svc", name, f"{name}.svc.cluster.local", *self.hosts)

@@ -1,5 +1,5 @@
-"""Components of machines, as the operator, the agent and the command line all judge them. Pure.
+"""Components of machines, judged alike by the operator, the agent and the command line. Pure.
 
-What is on the wire, what a component looks like on one machine, how versions follow one another,
-how much a change disturbs, and in which order changes go. No pydantic: the agent loads it too.
+The package holds the wire format, the files of a component on one machine, the order of versions,
+the disruption of a change and the order of changes. It has no pydantic, because the agent loads it.
 """

@@ -1,8 +1,9 @@
 """How much a change of one component disturbs its host.
 
-The most of: the step between the versions, the files that differ, the units that differ. What
-installs or removes a whole component is judged by its step alone: its files and units come and go
-with it. Between two versions the newer one says how much the step disturbs, upwards and back.
+The class of a change is the highest of: the step between the versions, the files that differ, the
+units that differ. Only the step counts if a whole component is installed or removed, because its
+files and units come and go with it. Between two versions the newer one defines the class of the
+step, for an upgrade and for a rollback.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +24,7 @@ from kubenode.runtime.components.wire import (
 
 
 class ComponentForm(msgspec.Struct, frozen=True):
-    """A component as it is, or shall be, on one machine."""
+    """A component on one machine, in its actual or its desired state."""
 
     version: str
     source: WireComponentSource
@@ -35,7 +36,7 @@ class ComponentForm(msgspec.Struct, frozen=True):
 def form_of(
     spec: ComponentSpec, rendered: RenderedFiles, desired_state: str
 ) -> ComponentForm | None:
-    """None: nothing of it is on the host (Absent), or no more than its download (Staged)."""
+    """Return the form of a component; None if it is Absent, or only Staged."""
     if desired_state in (WireDesiredState.ABSENT, WireDesiredState.STAGED):
         return None
     units = rendered.units
@@ -45,7 +46,7 @@ def form_of(
 
 
 def change_class(before: ComponentForm | None, after: ComponentForm | None) -> WireChangeClass:
-    """NONE where nothing differs, or nothing that differs disturbs."""
+    """Return the class of a change; NONE if nothing differs, or no difference disturbs."""
     if before is None or after is None:
         return _step_class(before, after)
     classes = [
@@ -57,7 +58,7 @@ def change_class(before: ComponentForm | None, after: ComponentForm | None) -> W
 
 
 def same(before: ComponentForm | None, after: ComponentForm | None) -> bool:
-    """Whether there is nothing to do: F35, the same content restarts nothing."""
+    """Return whether there is nothing to do, so that equal content restarts nothing (F35)."""
     if before is None or after is None:
         return before is after
     return (
@@ -97,7 +98,7 @@ def _differing(
     before: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
     after: Mapping[str, RenderedFile] | Mapping[str, RenderedUnit],
 ) -> Iterator[WireChangeClass]:
-    """Of each file or unit that differs its class; what goes is judged as it was."""
+    """Yield the class of each file or unit that differs; a removed one has its old class."""
     for key in {**before, **after}:
         old, new = before.get(key), after.get(key)
         judged = new if new is not None else old
@@ -108,7 +109,7 @@ def _differing(
 def _equal(
     old: RenderedFile | RenderedUnit | None, new: RenderedFile | RenderedUnit | None
 ) -> bool:
-    """Apart from how much a change would disturb, and from who may know the content."""
+    """Compare two parts without their class of change and the salt of their digest."""
     if old is None or new is None:
         return old is new
     return _bare(old) == _bare(new)
@@ -121,7 +122,7 @@ def _bare(part: RenderedFile | RenderedUnit) -> RenderedFile | RenderedUnit:
 
 
 def _at_rest(unit: RenderedUnit) -> RenderedUnit:
-    """Installed and not run: neither now nor at the next boot."""
+    """Return the unit installed but not run: neither now nor at the next boot."""
     if unit.state is UnitState.MASKED:
         return unit
     return replace(unit, enabled=False, state=UnitState.INACTIVE)

@@ -1,8 +1,8 @@
-"""What a revision and a configuration are called: the same content always has the same name.
+"""Names of revisions and configurations: the same content always has the same name.
 
-Only what differs from the API's defaults goes in, so a newer operator with more fields gives equal
-content the same name. Texts of ConfigMaps and Secrets go in by their digests, those of Secrets
-under a salt.
+Fields that have the API's default are left out, so that a newer operator with more fields computes
+the same name for equal content. Texts of ConfigMaps and Secrets are represented by their digests;
+those of Secrets are salted.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def text_digests(texts: Mapping[TextRef, KeyText]) -> dict[str, str]:
-    """Of what ConfigMaps and Secrets hold; fit to be kept and shown."""
+    """Compute digests of texts of ConfigMaps and Secrets. They are safe to store and show."""
     return {str(ref): digest(text.content, text.salt) for ref, text in texts.items()}
 
 
@@ -30,12 +30,12 @@ def revision(
     desired_state: str,
     digests: Mapping[str, str],
 ) -> str:
-    """Of what a set wants on all of its machines. digests: of `text_digests`."""
+    """Compute the revision of what a set assigns. `digests` are those of `text_digests`."""
     return _named([spec, dict(values), str(desired_state), dict(digests)])
 
 
 def config_hash(rendered: RenderedFiles) -> str:
-    """Of the files and units of one machine. How much a change would disturb is not in it."""
+    """Hash the files and units of one machine, without their classes of change."""
     files = [
         [file.path, file.mode, file.owner, file.ownership.value, file.digest]
         for file in sorted(rendered.files, key=lambda file: file.path)

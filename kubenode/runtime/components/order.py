@@ -1,4 +1,4 @@
-"""In which order the components of one machine change: what others stand on first."""
+"""The order in which the components of one machine change: dependencies first."""
 
 from collections.abc import Collection, Mapping
 
@@ -7,7 +7,7 @@ from kubenode.runtime.components.wire import ComponentSpec, WireMachineHost
 
 
 class DependencyCycle(Exception):
-    """Components that wait for one another; the text names them in their order."""
+    """Components that depend on one another. The text names them in their order."""
 
     def __init__(self, names: Collection[str]) -> None:
         super().__init__(" -> ".join(names))
@@ -15,10 +15,9 @@ class DependencyCycle(Exception):
 
 
 def ordered(depends: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """The names, each after those it depends on; by name where nothing else decides.
+    """Return the names, each after those it depends on, otherwise by name. Reverse it for removal.
 
-    What it depends on and is not here has no place: see `unmet`. Removal goes the other way round.
-    Raises DependencyCycle.
+    Dependencies that are not keys of `depends` are left out: see `unmet`. Raises DependencyCycle.
     """
     order: dict[str, None] = {}
     for name in sorted(depends):
@@ -47,9 +46,9 @@ def depends_on(spec: ComponentSpec) -> tuple[str, ...]:
 
 
 def unmet(spec: ComponentSpec, versions: Mapping[str, str]) -> str:
-    """Which dependency does not hold, in a sentence; "" when all do. Raises ValueError.
+    """Return which dependency is not met, as a sentence; "" if all are. Raises ValueError.
 
-    versions  of the components that are well on this machine, by family
+    versions: of the healthy components of this machine, by family
     """
     for need in spec.depends_on:
         have = versions.get(need.component, "")
@@ -61,10 +60,11 @@ def unmet(spec: ComponentSpec, versions: Mapping[str, str]) -> str:
 
 
 def unfit(spec: ComponentSpec, host: WireMachineHost | None, api_server: str = "") -> str:
-    """Why it cannot run on this host, in a sentence; "" when it can. Raises ValueError.
+    """Return why the component cannot run on this host, as a sentence; "" if it can.
 
-    What is required and not known is no: nothing is put on an unknown host. `api_server` "" leaves
-    that requirement to the operator, who knows it.
+    A requirement on an unknown property is not met: nothing is installed on an unknown host. With
+    `api_server` "" that requirement is left to the operator, who knows the version. Raises
+    ValueError.
     """
     requires = spec.requires
     os, arch, kernel = (host.os, host.arch, host.kernel) if host else ("", "", "")

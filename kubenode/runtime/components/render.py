@@ -1,12 +1,12 @@
-"""A component as one machine has it: its files and units with the values filled in.
+"""The files and units of a component on one machine, with the values filled in.
 
-    ${values.NAME}    of the component's values on this machine
+    ${values.NAME}    a value of the component on this machine
     ${machine.NAME}   name, node, zone, address, os, arch, labels.KEY
     $${               stands for ${
 
-Anything else in `${...}`, and a name that has no value, is an error: a configuration with a hole
-in it is never written. What comes from a Secret is in no text that people read: not in errors,
-and not in the repr of what is rendered.
+Any other `${...}`, and a name without a value, is an error: an incomplete configuration is never
+written. The content of a Secret is in no text for people: neither in errors nor in the repr of
+rendered files.
 """
 
 import hashlib
@@ -34,13 +34,13 @@ LABELS = "labels."
 
 
 class TemplateError(Exception):
-    """A component cannot be rendered; the text names the place and what is missing there."""
+    """A component cannot be rendered. The text names the place and what is missing there."""
 
 
 class TextRef(NamedTuple):
     """A key of a ConfigMap or Secret of namespace kubenode-components.
 
-    kind  ConfigMap or Secret
+    kind: ConfigMap or Secret
     """
 
     kind: str
@@ -52,20 +52,23 @@ class TextRef(NamedTuple):
 
 
 class KeyText(NamedTuple):
-    """What a key holds.
+    """The content of a key.
 
-    salt  of what is secret: the UID of its Secret, which nobody knows who may not read it
+    salt: UID of the Secret, known only to those who may read it; "" for a ConfigMap
     """
 
     content: str
     salt: str = ""
 
     def __repr__(self) -> str:
-        return "Text(...)"
+        return "KeyText(...)"
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
-    """salt  not "": the content is secret, and only its digest under this salt is ever shown"""
+    """A file of a component, with the values filled in.
+
+    salt: if not "", the content is secret, and only its digest under this salt is ever shown
+    """
 
     path: str
     content: str
@@ -77,7 +80,7 @@ class RenderedFile(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """Of the content: SHA-256, keyed with the salt where it is secret."""
+        """Return the SHA-256 of the content, keyed with the salt if it is secret."""
         return digest(self.content, self.salt)
 
     def __repr__(self) -> str:
@@ -103,7 +106,10 @@ class RenderedFiles(msgspec.Struct, frozen=True):
 
 
 def digest(content: str, salt: str = "") -> str:
-    """64 hex digits; under a salt nobody without it can try contents."""
+    """Return 64 hex digits, keyed with `salt` if there is one.
+
+    Without a secret's salt nobody can find out its content by trial.
+    """
     data = content.encode()
     if salt:
         return hmac.new(salt.encode(), data, hashlib.sha256).hexdigest()
@@ -111,13 +117,13 @@ def digest(content: str, salt: str = "") -> str:
 
 
 def references(spec: ComponentSpec) -> tuple[TextRef, ...]:
-    """The keys that `rendered` needs the texts of, each once."""
+    """List the keys that `rendered` needs, each once."""
     refs = (_reference(file) for file in spec.files)
     return tuple(dict.fromkeys(ref for ref in refs if ref is not None))
 
 
 def machine_values(machine: WireMachine) -> dict[str, str]:
-    """What `${machine.*}` stands for. What is not known of the machine yet is left out."""
+    """Return the values of `${machine.*}`. Unknown properties of the machine are left out."""
     host = machine.status.host
     known = {
         "name": machine.metadata.name,
@@ -137,7 +143,7 @@ def rendered(
     machine: Mapping[str, str],
     texts: Mapping[TextRef, KeyText],
 ) -> RenderedFiles:
-    """Raises TemplateError."""
+    """Render a component for one machine. Raises TemplateError."""
     scopes = {"values": values, "machine": machine}
     return RenderedFiles(
         tuple(_file(file, scopes, texts) for file in spec.files),
@@ -186,7 +192,7 @@ def _reference(file: WireComponentFile) -> TextRef | None:
 
 
 class Placeholder(NamedTuple):
-    """A placeholder: `where` it stands, and what for (`values` or `machine`, and the name)."""
+    """A placeholder: `where` it is, its `scope` (`values` or `machine`), and its name."""
 
     where: str
     scope: str
@@ -194,7 +200,7 @@ class Placeholder(NamedTuple):
 
 
 def list_placeholders(spec: ComponentSpec) -> list[Placeholder]:
-    """All placeholders of a component's own texts, those of ConfigMaps and Secrets apart.
+    """List all placeholders of a component's own texts, without those of ConfigMaps and Secrets.
 
     Raises TemplateError for one that no value can ever fill.
     """
@@ -233,7 +239,7 @@ def _of_a_machine(name: str) -> bool:
 
 
 def fill_in(template: str, scopes: Mapping[str, Mapping[str, str]], where: str) -> str:
-    """Raises TemplateError, naming `where` and the placeholder."""
+    """Fill in the placeholders of `template`. `where` names it in a TemplateError."""
 
     def value(match: re.Match[str]) -> str:
         if match.group(1):

@@ -1,7 +1,7 @@
-"""A repair takes a component of one machine back: how its job says so at the Machine. Pure.
+"""The annotation by which a job rolls back a component of one Machine. Pure.
 
-The annotation stays as long as its set would give the machine the revision that it was taken back
-from. Only while the job is open does anything begin because of it.
+It stays as long as the component's set would assign the revision that was rolled back. It has an
+effect only while the job is open.
 """
 
 from collections.abc import Mapping
@@ -9,15 +9,17 @@ from collections.abc import Mapping
 import msgspec
 
 PREFIX = "rollback.kubenode.io/"
-"""Of annotations of a Machine; the component's family follows."""
+"""Prefix of the annotations; the component's family follows."""
 
 
 class Rollback(msgspec.Struct, frozen=True, rename="camel"):
-    """job      the RemedyOperationJob that holds the node, and under whose permit it is done
-    permit   its name
-    up_to    the class of change that the permit is good for
-    from_    the revision that the machine is taken back from
-    to       the one it gets instead
+    """A rollback of one component on one machine.
+
+    job: the RemedyOperationJob that owns the node and whose permit covers the rollback
+    permit: its name
+    up_to: highest class of change that the permit covers
+    from_: revision that is rolled back
+    to: revision that the machine gets instead
     """
 
     job: str
@@ -32,7 +34,7 @@ class Rollback(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def rollback_in(annotations: Mapping[str, str], family: str) -> Rollback | None:
-    """What stands there for the component; None: nothing, or nothing that can be read."""
+    """Return the rollback of a component; None if there is none, or it cannot be parsed."""
     text = annotations.get(PREFIX + family)
     if text is None:
         return None

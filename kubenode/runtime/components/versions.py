@@ -1,9 +1,9 @@
-"""Versions of components, of kernels and of API servers, in one order.
+"""Comparison of versions of components, kernels and API servers.
 
-The order is that of dpkg within one part of a version, which holds for what package managers,
-kernels and semantic versioning write: numbers compare as numbers, `~` comes before everything, an
-epoch before a colon rules. A pre-release after a hyphen (`-rc.1`) comes before its release, and a
-leading `v` says nothing.
+Within one part of a version the order is that of dpkg, which suits package managers, kernels and
+semantic versioning: numbers compare as numbers, `~` sorts before everything, an epoch before a
+colon decides first. A pre-release after a hyphen (`-rc.1`) sorts before its release. A leading `v`
+is ignored.
 """
 
 import re
@@ -16,7 +16,7 @@ _CLAUSE = re.compile(r"(>=|<=|>|<|=)(.+)")
 
 
 class VersionStep(StrEnum):
-    """From one version to another."""
+    """The step from one version to another."""
 
     NONE = "none"
     INSTALL = "install"
@@ -27,21 +27,24 @@ class VersionStep(StrEnum):
 
 
 def compare(a: str, b: str) -> int:
-    """Negative where `a` is older than `b`, 0 where they are the same version."""
+    """Return a negative number if `a` is older than `b`, 0 if they are the same version."""
     (epoch_a, rest_a), (epoch_b, rest_b) = _split(a), _split(b)
     return (epoch_a > epoch_b) - (epoch_a < epoch_b) or _compare(rest_a, rest_b)
 
 
 def satisfies(version: str, constraint: str) -> bool:
-    """Whether all clauses of `constraint` hold, such as `>=5.10,<6.9`; "" holds for all.
+    """Return whether `version` meets all clauses, such as `>=5.10,<6.9`; every one meets "".
 
-    Raises ValueError for what is no constraint.
+    Raises ValueError for a malformed constraint.
     """
     return all(_holds(version, clause) for clause in constraint.split(",") if constraint)
 
 
 def step_of(old: str, new: str) -> VersionStep:
-    """Up or down; "" is not installed. What has no numbers to go by counts as major."""
+    """Return the step between two versions, up or down. "" means not installed.
+
+    Versions without numbers differ by a MAJOR step.
+    """
     if not old or not new:
         if old == new:
             return VersionStep.NONE
@@ -82,7 +85,7 @@ def _plain(version: str) -> str:
 
 
 def _split(version: str) -> tuple[int, str]:
-    """Epoch and the rest, with pre-releases as dpkg writes them."""
+    """Return the epoch and the rest, with pre-releases as dpkg writes them."""
     epoch, colon, rest = _plain(version).partition(":")
     if not colon or not epoch.isdecimal():
         epoch, rest = "0", _plain(version)
@@ -104,7 +107,7 @@ def _compare(a: str, b: str) -> int:
 
 
 def _compare_letters(a: str, b: str) -> int:
-    """Letters before other signs, the end before both, and a tilde before the end."""
+    """Compare as dpkg: letters before other characters, the end before both, `~` before the end."""
     for place in range(max(len(a), len(b))):
         order = _weight(a[place : place + 1]) - _weight(b[place : place + 1])
         if order:

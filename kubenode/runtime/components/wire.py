@@ -1,8 +1,8 @@
-"""MachineComponents and what a Machine says of them, by msgspec: only the fields that are read.
+"""MachineComponents, and the components of a Machine, for msgspec: only the fields that are read.
 
-Defaults are those of the API. A default that is written out equals one that is left out, also in
-the hashes, so that a newer operator which adds a field rolls nothing. Words of the API that a
-newer one may add to are plain text in a Machine, whose other components must go on.
+Defaults are those of the API. A written default equals a missing field, also in hashes, so that a
+newer operator with one more field starts no rollout. Enums of the API that a newer version may
+extend are plain strings in a Machine: an unknown value must not stop its other components.
 """
 
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class WireUndoMode(StrEnum):
 
 
 class Wire(msgspec.Struct, rename="camel", frozen=True, omit_defaults=True):
-    """Base: camelCase names, unknown fields skipped, defaults not written."""
+    """Base of all structs: camelCase names, unknown fields ignored, defaults not written."""
 
 
 # -- MachineComponent -----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class WireScript(Wire, frozen=True):
 
 
 class WireComponentSource(Wire, frozen=True):
-    """`type` names the one field that is filled in."""
+    """Source of a component. `type` names the one field that is set."""
 
     type: str
     apt: WirePackages | None = None
@@ -167,7 +167,7 @@ class WireConditionWanted(Wire, frozen=True):
 
 
 class WireHealthCheck(Wire, frozen=True):
-    """`type` names the one field that is filled in."""
+    """A health check. `type` names the one field that is set."""
 
     name: str
     type: str
@@ -266,7 +266,7 @@ class Component(Wire, frozen=True):
 
 
 class Assigned(Wire, frozen=True):
-    """One of `spec.components` of a Machine."""
+    """An entry of `spec.components` of a Machine."""
 
     name: str
     component: str
@@ -288,7 +288,7 @@ class WireMachinePermit(Wire, frozen=True):
 
     @property
     def last_start(self) -> datetime:
-        """Until when an act of a change that has begun may start."""
+        """Return the time until which an act of a change that has begun may start."""
         return max(self.start_before, self.renewed_until or self.start_before)
 
 
@@ -309,7 +309,10 @@ class WireMachineHost(Wire, frozen=True):
 
 
 class WireDrift(Wire, frozen=True):
-    """`count`: how often it was put right, and once more for now."""
+    """A difference between assignment and host.
+
+    count: how often it was corrected, plus one for the present difference
+    """
 
     kind: str
     path: str = ""
@@ -323,7 +326,7 @@ class Previous(Wire, frozen=True):
 
 
 class WireComponentStatus(Wire, frozen=True):
-    """One of `status.components` of a Machine; see kubenode.api for the words."""
+    """An entry of `status.components` of a Machine. kubenode.api lists the values of its enums."""
 
     name: str
     revision: str = ""
@@ -346,7 +349,7 @@ class WireMachineStatus(Wire, frozen=True):
 
 
 class WireMachine(Wire, frozen=True):
-    """A Machine, as far as its components go."""
+    """The part of a Machine that concerns its components."""
 
     metadata: WireMachineMetadata
     spec: WireMachineSpec
@@ -354,12 +357,12 @@ class WireMachine(Wire, frozen=True):
 
 
 def spec_of(plain: Mapping[str, Any]) -> ComponentSpec:
-    """`spec` of a MachineComponent as JSON has it. Raises msgspec.ValidationError."""
+    """Convert `spec` of a MachineComponent from JSON values. Raises msgspec.ValidationError."""
     return msgspec.convert(_without_nulls(plain), ComponentSpec)
 
 
 def machine_of(plain: Mapping[str, Any]) -> WireMachine:
-    """A Machine as JSON has it. Raises msgspec.ValidationError."""
+    """Convert a Machine from plain JSON values. Raises msgspec.ValidationError."""
     return msgspec.convert(_without_nulls(plain), WireMachine)
 
 

@@ -1,7 +1,7 @@
-"""Workers over one queue: a key goes in, `reconcile(key)` answers when to look again.
+"""Workers over one queue: `reconcile(key)` handles a key and returns when to reconcile it again.
 
-The one place that catches every exception. A reconcile that fails is logged once per change of
-its text and tried again after a growing delay; the rest of the fleet goes on meanwhile.
+This is the only place that catches every exception. A failed reconcile is retried with a growing
+delay, and logged whenever its text changes; meanwhile all other keys go on.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 Reconcile = Callable[[str], Awaitable[Result]]
 Mapper = Callable[[str, Any, Any], Iterable[str]]
-"""(key, old, new) of a change to the keys it concerns; old or new is None for absent."""
+"""Maps a change (key, old, new) to the keys that it affects; old or new is None if absent."""
 
 WORKERS = 8
 DEADLINE_SECONDS = 60.0
@@ -35,7 +35,7 @@ DRAIN_SECONDS = 10.0
 GONE_REQUEUE_SECONDS = 30.0
 PATIENCE_SECONDS = 5.0
 TURN = 0.01
-"""Seconds of keys that need no waiting, after which a worker lets others of the loop go on."""
+"""Seconds after which a worker yields to the event loop, even if its keys need no waiting."""
 
 OUTCOMES = ("done", "later", "conflict", "gone", "throttled", "terminal", "timeout", "error")
 
@@ -47,7 +47,7 @@ class KeySource(Protocol):
 
 
 class ReconcileMeter(Protocol):
-    """What a controller tells the metrics."""
+    """Receives a controller's measurements."""
 
     def reconciled(self, outcome: str, seconds: float) -> None:
         """`outcome` is one of OUTCOMES."""
@@ -63,12 +63,12 @@ def same_key(key: str, old: object, new: object) -> tuple[str]:
 
 
 class Controller:
-    """`workers` at a time, each key by one of them.
+    """Runs `workers` workers. No two of them reconcile the same key at once.
 
-    deadline  seconds for one reconcile; passing it is an error like any other
-    drain     seconds that running reconciles get at shutdown before they are cancelled, while
-              `fence` still lets us act; a lost lease leaves no time at all
-    key_is    what a key names, in lines of the log
+    deadline: seconds for one reconcile; a timeout is an error like any other
+    drain: seconds that running reconciles get at shutdown before they are cancelled, as long as
+        `fence` permits acts; a lost lease ends them at once
+    key_is: what a key names, as the field of log lines
     """
 
     def __init__(
@@ -105,17 +105,17 @@ class Controller:
     def watch(
         self, informer: Informer[Any], mapper: Mapper = same_key, *, awaited: bool = True
     ) -> None:
-        """Enqueue what `mapper` makes of each change; `run` waits until `informer` has listed.
+        """Enqueue the keys that `mapper` returns for each change; `run` waits for the first list.
 
-        What is only seen again comes after what has changed.
+        An object that a resync repeats unchanged comes after those that have changed.
 
-        awaited  False: `run` waits for PATIENCE_SECONDS at most, and goes on without it
+        awaited: False makes `run` wait at most PATIENCE_SECONDS and start without the informer
         """
         (self._informers if awaited else self._others).append(informer)
         self.follow(informer, mapper)
 
     def follow(self, source: KeySource, mapper: Mapper = same_key) -> None:
-        """Enqueue what `mapper` makes of each change of `source`; `run` does not wait for it."""
+        """Enqueue the keys that `mapper` returns for each change; `run` does not wait."""
 
         def enqueue(key: str, old: Any, new: Any) -> None:
             add = self.queue.add_idle if old is new else self.queue.add
@@ -125,7 +125,7 @@ class Controller:
         source.add_handler(enqueue)
 
     async def run(self) -> None:
-        """Work until cancelled. Start it only while the lease is held."""
+        """Work until cancelled. Start it only while this process holds the lease."""
         for informer in self._informers:
             await informer.synced.wait()
         patience = self.clock.monotonic() + PATIENCE_SECONDS
@@ -142,7 +142,7 @@ class Controller:
                 await asyncio.wait(workers)
             except asyncio.CancelledError:
                 await self._finish(workers)
-                raise  # and the group cancels what is left
+                raise  # and the group cancels the rest
 
     async def _finish(self, workers: set[asyncio.Task[None]]) -> None:
         """Let running reconciles end; hand out no new key."""
@@ -180,7 +180,7 @@ class Controller:
                     result = await self._reconcile(key)
             outcome = self._succeeded(key, result)
         except (LeaseLost, MemoryError):
-            raise  # the process ends: trying again gives back neither
+            raise  # the process ends: a retry cannot cure either
         except Exception as error:  # noqa: BLE001  the worker is the place for it
             outcome = self._failed(key, error)
         finally:
@@ -197,11 +197,11 @@ class Controller:
     def _failed(self, key: str, error: Exception) -> str:
         match error:
             case Conflict():
-                self.queue.retry(key)  # somebody wrote first: read again, nothing to report
+                self.queue.retry(key)  # another client wrote first: read again, nothing to report
                 return "conflict"
             case NotFound():
-                # What we wanted to change is gone, and its delete is on its way to the cache.
-                # Should it be something else that is missing, this look again notices it.
+                # The object that we wanted to change is gone, and its deletion will reach the
+                # cache. If something else is missing, the later reconcile handles it.
                 self.queue.wait_for_change(key)
                 self.queue.add_after(key, GONE_REQUEUE_SECONDS)
                 return "gone"
@@ -222,7 +222,7 @@ class Controller:
                 return "error"
 
     def _report(self, key: str, error: Exception) -> None:
-        """Once per change of text: a fault that lasts an hour is one line, not thousands."""
+        """Log the error unless its text is unchanged: a fault that lasts an hour is one line."""
         text = f"{type(error).__name__}: {error}"
         if self._errors.get(key) == text:
             return
@@ -232,7 +232,7 @@ class Controller:
 
 
 def _answers_ill(error: Exception) -> bool:
-    """Whether the API server is at fault: where we asked it says nothing more."""
+    """Return whether the API server is at fault, so that a traceback would explain nothing."""
     return isinstance(error, ServerUnreachable) or (
         isinstance(error, KubeError) and error.status >= 500
     )

@@ -1,11 +1,11 @@
 """A set of keys, each handed to one worker at a time.
 
-A key added while it is worked on is handed out once more afterwards, never twice at once:
-no change is lost, and no two runs fight over one node.
+A key that is added while a worker has it is handed out again afterwards, never twice at once. So no
+change is lost, and no two reconciles of one node run at once.
 
-A change hurries a key that has failed, but not without bound: a run that writes its own status and
-then fails causes a change itself, and would be its own next reason to run. After the second
-failure in a row a change waits for the backoff, HURRIED seconds at most.
+A change makes a failed key due earlier, but within bounds: a reconcile that writes its own status
+and then fails causes a change, and would trigger itself without end. From the second failure in a
+row a change waits for the backoff, at most HURRIED seconds.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ K = TypeVar("K", bound=Hashable)
 RETRY_LOW = 0.5
 RETRY_HIGH = 300.0
 HURRIED = 5.0
-"""Seconds after a repeated failure, before which no change hands the key out again."""
+"""Longest time, in seconds, for which a change waits after repeated failures of its key."""
 RATE = 1000.0
 BURST = 10_000.0
 MOST_OUTDATED = 1000
-"""Of times that are outdated more are forgotten before they come, if they are the most."""
+"""Outdated entries that the heap may hold beyond twice the planned keys, before it is rebuilt."""
 NEWS_FIRST = 16
-"""So many keys with news are handed out before one of those that are only looked at again."""
+"""Number of changed keys that are handed out before one key that a resync has added."""
 
 
 class WorkQueue(Generic[K]):
-    """Keys that are due, keys at work, and keys for later.
+    """Keys that are due, keys that workers have, and keys for later.
 
-    low, high    seconds of the per-key backoff: low, 2 low ... high, each ± 20 %
-    rate, burst  bound on keys handed out per second: a storm may fill the queue, not the server
+    low, high: seconds of the backoff of a key: low, 2 low ... high, each ± 20 %
+    rate, burst: limit of keys handed out per second, so that a storm does not reach the API server
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class WorkQueue(Generic[K]):
         self._clock = clock or SystemClock()
         self._low, self._high, self._spread = low, high, spread
         self._bucket = TokenBucket(rate, burst, self._clock)
-        self._ready: dict[K, float] = {}  # key: when it became due; a dict keeps the order
-        self._idle: dict[K, float] = {}  # alike, of keys without news
-        self._passed = 0  # keys with news handed out since the last one without
+        self._ready: dict[K, float] = {}  # key: when it became due; a dict is ordered
+        self._idle: dict[K, float] = {}  # likewise, for keys of a resync
+        self._passed = 0  # changed keys handed out since the last one of a resync
         self._busy: set[K] = set()
         self._again: dict[K, float] = {}  # changed while busy
         self._failures: dict[K, int] = {}
@@ -66,17 +66,17 @@ class WorkQueue(Generic[K]):
         self.retries = 0
 
     def __len__(self) -> int:
-        """Keys that are due and wait for a worker."""
+        """Return the number of due keys that wait for a worker."""
         return len(self._ready) + len(self._idle)
 
     @property
     def news(self) -> int:
-        """Those of them that something has happened to."""
+        """Return how many due keys have changed; the others come from a resync."""
         return len(self._ready)
 
     @property
     def later(self) -> int:
-        """Keys that wait for their time."""
+        """Return the number of keys that are planned for a later time."""
         return len(self._due)
 
     @property
@@ -84,18 +84,18 @@ class WorkQueue(Generic[K]):
         return len(self._busy)
 
     def oldest(self) -> float:
-        """Seconds that the longest waiting due key has waited, 0 if none does."""
+        """Return the seconds that the oldest due key has waited, 0 if none waits."""
         firsts = [next(iter(lane.values())) for lane in (self._ready, self._idle) if lane]
         return self._clock.monotonic() - min(firsts) if firsts else 0.0
 
     def failures(self, key: K) -> int:
-        """Retries of `key` since it was last forgotten."""
+        """Return the retries of `key` since the last `forget`."""
         return self._failures.get(key, 0)
 
     def add(self, key: K) -> None:
-        """Hand out `key` as soon as a worker is free; what was planned for later is dropped.
+        """Hand out `key` as soon as a worker is free, and drop its later plan.
 
-        A key that failed again and again is handed out when its change may (see `retry`).
+        After repeated failures the change waits as `retry` describes.
         """
         now = self._clock.monotonic()
         if key in self._busy:
@@ -110,9 +110,7 @@ class WorkQueue(Generic[K]):
             self._some.set()
 
     def add_idle(self, key: K) -> None:
-        """Hand out `key` after those that something has happened to: it is only looked at again,
-        as is every other one.
-        """
+        """Hand out an unchanged key, as a resync does, after the keys that have changed."""
         now = self._clock.monotonic()
         if key in self._busy:
             self._again.setdefault(key, now)
@@ -123,7 +121,7 @@ class WorkQueue(Generic[K]):
             self._some.set()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Hand out `key` in `seconds`; of several requests for one key the earliest wins."""
+        """Hand out `key` in `seconds`. The earliest of several requests for one key counts."""
         if seconds <= 0:
             self.add(key)
             return
@@ -145,10 +143,10 @@ class WorkQueue(Generic[K]):
             self._earlier.set()
 
     def retry(self, key: K, at_least: float = 0.0) -> float:
-        """Hand out `key` again after its backoff, or `at_least` seconds; the delay chosen.
+        """Hand out `key` after its backoff, or `at_least` seconds, and return the delay in seconds.
 
-        A change hands it out earlier: at once after the first failure in a row, later after
-        HURRIED seconds, and never before `at_least`.
+        A change makes it due earlier: at once after the first failure in a row, later after HURRIED
+        seconds, and never before `at_least`.
         """
         self.retries += 1
         delay = self._failed(key, at_least)
@@ -156,11 +154,11 @@ class WorkQueue(Generic[K]):
         return delay
 
     def wait_for_change(self, key: K) -> None:
-        """The key failed, and only a change can help: it is not planned again."""
+        """Count a failure that only a change can fix: the key is not planned again."""
         self._failed(key, 0.0)
 
     def _failed(self, key: K, at_least: float) -> float:
-        """Count a failure, bound how soon a change hands out the key; seconds of its backoff."""
+        """Count a failure, bound how soon a change hands out the key; return the backoff."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = min(self._high, self._low * 2 ** min(failures, 30))
@@ -170,12 +168,12 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """The key went well: its next failure starts with the shortest delay."""
+        """Reset the failures of `key` after a success: its next failure gets the shortest delay."""
         self._failures.pop(key, None)
         self._not_before.pop(key, None)
 
     async def get(self) -> K:
-        """The next key; it is at work until `done(key)`."""
+        """Return the next key. Its worker has it until `done(key)`."""
         await self._bucket.take()
         while not self._ready and not self._idle:
             self._some.clear()
@@ -206,12 +204,12 @@ class WorkQueue(Generic[K]):
         self._some.set()
 
     def promote(self) -> float | None:
-        """Move the keys whose time has come; seconds until the next one, None if there is none."""
+        """Move the planned keys that are due; return the seconds until the next one, or None."""
         now = self._clock.monotonic()
         while self._heap:
             at, _, key = self._heap[0]
             if self._due.get(key) != at:
-                heapq.heappop(self._heap)  # outdated: asked for earlier, or added since
+                heapq.heappop(self._heap)  # outdated: planned earlier, or added since
             elif at <= now:
                 heapq.heappop(self._heap)
                 del self._due[key]
@@ -221,7 +219,7 @@ class WorkQueue(Generic[K]):
         return None
 
     async def run(self) -> None:
-        """Keep time for `add_after`, for ever."""
+        """Hand out planned keys in time, until cancelled."""
         while True:
             self._earlier.clear()
             await wait(self._clock, self._earlier, self.promote())

@@ -1,4 +1,4 @@
-"""What one reconcile answers: done, or look again later. Failure is an exception."""
+"""The result of a reconcile: done, or a time to reconcile again. A failure is an exception."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`requeue_after` None: nothing to do until something changes."""
+    """A result. `requeue_after` None means that there is nothing to do until something changes."""
 
     requeue_after: timedelta | None = None
 
@@ -18,10 +18,10 @@ DONE = Result()
 
 
 class TerminalError(Exception):
-    """Retrying cannot help; wait for the object to change."""
+    """An error that a retry cannot fix. The key waits for a change of its object."""
 
 
 def soonest(*results: Result) -> Result:
-    """Several steps, one answer: the earliest wake-up wins."""
+    """Combine the results of several steps: the earliest requeue counts."""
     waits = [r.requeue_after for r in results if r.requeue_after is not None]
     return Result(min(waits)) if waits else DONE

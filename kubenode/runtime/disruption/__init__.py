@@ -1,18 +1,21 @@
 """The protocol of every act that deletes, stops, resets, replaces or reboots a machine or host.
 
-Who decides such an act (a repair job, a MachineSet, the collector of orphans, an agent) calls the
-provider or the host in `act` of `DisruptionGuard.perform`, and nowhere else. In this order:
+Whoever decides such an act (a job, a MachineSet, the collector of orphans, an agent) calls the
+provider or the host in `act` of `DisruptionGuard.perform`, and nowhere else. The guard checks, in
+this order:
 
-    freeze    nothing while the cluster's data are being restored from a backup
-    expiry    nothing that comes later than its decision allows
-    intent    what is to be done stands in the API server or on the disk, under a request ID
-    permit    read from the API server by its name now: held, for this node, holder and class
-    target    read live: it is what was decided on, with the boot ID that was decided on
-    fence     we still lead
+    freeze    nothing happens while acts are frozen, such as after a restore of the cluster's data
+    expiry    nothing happens after the time that its decision allows
+    intent    the intent is stored in the API server or on the disk, under a request ID
+    target    read live: unchanged since the decision, and with the same boot ID
+    permit    read from the API server by its name now: granted, for this node, holder and class
+    freeze    again, and expiry too, because the reads may have taken long
+    fence     this process still leads
     act       then a line in the audit log, with permit and evidence
 
-What is not so is `ActRefused`, with a reason: the caller waits, and decides anew. A refused act has
-not happened. Any other error of `act` says nothing of that.
+A failed check raises `ActRefused` with a reason, and that of the fence LeaseLost: the act has not
+happened. The caller waits and decides again. After any other error of `act` it is unknown whether
+the act happened.
 
     guard = DisruptionGuard(ApiPermits(kube), fence, clock, audit, frozen, by="machine")
     request = ActRequest(
@@ -21,8 +24,8 @@ not happened. Any other error of `act` says nothing of that.
     )
     await guard.perform(
         request,
-        intent=record,    # async () -> bool: the intent is stored under request_id
-        target=look,      # async () -> LiveTarget: why not, "" for nothing; and its boot ID
+        intent=record,         # async () -> bool: whether the intent is stored under request_id
+        target=read_target,    # async () -> LiveTarget: what has changed, and the boot ID
         act=lambda: provider.delete(provider_id, cluster),
     )
 """

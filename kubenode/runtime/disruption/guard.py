@@ -1,4 +1,4 @@
-"""Does an act under the protocol of this package, or says why not."""
+"""Performs an act by the protocol of this package, or refuses it with a reason."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -20,10 +20,10 @@ from kubenode.runtime.kube.errors import KubeError
 T = TypeVar("T")
 
 MOST_WRITTEN = 4096
-"""Requests whose last line is remembered."""
+"""Requests whose last audit line is remembered, so that it is not repeated."""
 
 Intent = Callable[[], Awaitable[bool]]
-"""Stores what is to be done; whether it stands there under the request's ID by now."""
+"""Stores the intent; returns whether it is stored under the request's ID by now."""
 Key = tuple[str, str, str]
 ReadTarget = Callable[[], Awaitable[LiveTarget]]
 
@@ -33,16 +33,18 @@ def never_frozen() -> str:
 
 
 async def stored() -> bool:
-    """The intent of who reads it from what is stored: a status, an annotation, a journal."""
+    """Return True, for a caller that has read its intent from a status, annotation or journal."""
     return True
 
 
 @dataclass(frozen=True, slots=True)
 class DisruptionGuard:
-    """permits  reads a Permit live
-    audit    where each act and each refusal is written down
-    frozen   why nothing may be deleted, stopped or replaced in this cluster now, "" if it may
-    by       the part of KubeNode that acts, for the audit log
+    """Performs acts, or refuses them.
+
+    permits: reads a Permit live
+    audit: receives a line for each act and each refusal
+    frozen: returns why nothing in this cluster may be deleted, stopped or replaced now, else ""
+    by: part of KubeNode that acts, for the audit log
     """
 
     permits: PermitReader
@@ -61,7 +63,7 @@ class DisruptionGuard:
         target: ReadTarget,
         act: Callable[[], Awaitable[T]],
     ) -> T:
-        """Do the act. Raises ActRefused when it was not done, LeaseLost, and what `act` raises."""
+        """Perform the act. Raises ActRefused if it was not done, LeaseLost, and errors of `act`."""
         try:
             await self._check_or_refuse(request, intent, target)
         except ActRefused as refused:
@@ -79,7 +81,7 @@ class DisruptionGuard:
     async def _check_or_refuse(
         self, request: ActRequest, intent: Intent, target: ReadTarget
     ) -> None:
-        """What cannot be read is a refusal too: the act has not happened."""
+        """Check the request. If the API server cannot be read, the act is refused as well."""
         try:
             await self._check(request, intent, target)
         except KubeError as error:
@@ -110,7 +112,7 @@ class DisruptionGuard:
             raise ActRefused(RefusalReason.EXPIRED, "its time is over: it is decided anew")
 
     def _write(self, request: ActRequest, outcome: str, why: str) -> None:
-        """A line in the audit log; what is asked again and again with one outcome is told once."""
+        """Write a line to the audit log, unless the request's last line had the same outcome."""
         key = (str(request.act), request.target, request.request)
         if self._written.get(key) == (outcome, why):
             return

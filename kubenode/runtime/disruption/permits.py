@@ -1,4 +1,4 @@
-"""Whether a permit of Kube Defender is valid now: read from the API server by its name."""
+"""Validity of a permit of Kube Defender, read from the API server by its name."""
 
 from datetime import datetime
 from typing import Protocol
@@ -12,9 +12,11 @@ from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 from kubenode.runtime.kube.paths import custom
 
 CLASSES = ("None", "Host", "Pods", "Node")
-"""By weight, the mildest first."""
+"""Disruption classes by weight, mildest first."""
 GRANTED = frozenset({"Granted", "Overdue"})
-"""An overdue permit still counts against every limit: its holder lives and is late to renew it."""
+"""States of a valid permit. The holder of an overdue one is late to renew it; it still counts
+against every limit.
+"""
 
 
 class PermitHolder(msgspec.Struct, gc=False):
@@ -35,7 +37,7 @@ class LivePermitStatus(msgspec.Struct, rename="camel", gc=False):
 
 
 class LivePermit(msgspec.Struct, gc=False):
-    """A Permit, as far as it says whether an act may be done under it."""
+    """The fields of a Permit that decide whether an act may use it."""
 
     metadata: KubeObjectMeta
     spec: LivePermitSpec = msgspec.field(default_factory=LivePermitSpec)
@@ -47,12 +49,12 @@ _decode = structs(LivePermit)
 
 class PermitReader(Protocol):
     async def read(self, name: str) -> LivePermit | None:
-        """The Permit now, None for none. Raises KubeError."""
+        """Return the Permit as it is now, None if there is none. Raises KubeError."""
         ...
 
 
 class ApiPermits:
-    """Needs the right to `get` permits."""
+    """Reads permits from the API server. Needs the right to `get` permits."""
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
@@ -65,7 +67,7 @@ class ApiPermits:
 
 
 def invalid(request: ActRequest, permit: LivePermit | None) -> str:
-    """Why the act may not be done under this permit, "" if it may. Pure."""
+    """Return why the act may not use this permit, "" if it may. Pure."""
     name = request.permit
     if not name:
         return "no permit of Kube Defender is held"

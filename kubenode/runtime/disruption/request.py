@@ -1,11 +1,11 @@
-"""What is asked of the guard, and how it says no."""
+"""Requests to the guard, and its refusals."""
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 UNNEEDED = "unneeded"
-"""In place of a permit's name, where there is no Node that Kube Defender could count."""
+"""Takes the place of a permit's name if there is no Node that Kube Defender could count."""
 
 
 class DisruptiveAct(StrEnum):
@@ -27,7 +27,7 @@ class RefusalReason(StrEnum):
 
 
 WITHOUT_PERMIT = f"{RefusalReason.NO_PERMIT}: "
-"""How an agent's answer begins when it found no valid permit and did nothing."""
+"""Prefix of an agent's answer if it had no valid permit and did nothing."""
 
 
 class ActRefused(Exception):
@@ -42,16 +42,16 @@ class ActRefused(Exception):
 class ActRequest:
     """One act on one machine or host.
 
-    target      as the executor knows it: a providerID, the name of a Machine or host
-    node        name of its Node; "" where it has none
-    who         on whose behalf: `Kind name`
-    request     ID under which the intent is stored, and that travels to the executor
-    permit      name of the Permit; UNNEEDED where `node` is ""
-    holder_uid  UID of the permit's holder; "" is not compared
-    class_      least class of the permit: Host, Pods or Node; "" is not compared
-    expires     after this instant it is not done; None: the permit alone ends it
-    boot_id     the host's when it was decided; "" where the host is not concerned, or cannot answer
-    evidence    why, as a sentence
+    target: as the executor names it: a providerID, the name of a Machine or host
+    node: name of its Node, "" without one
+    who: on whose behalf, as `Kind name`
+    request: ID under which the intent is stored, and that is passed to the executor
+    permit: name of the Permit; UNNEEDED if `node` is ""
+    holder_uid: UID of the permit's holder; "" is not compared
+    class_: least class of the permit: Host, Pods or Node; "" is not compared
+    expires: instant after which the act is not done; None leaves it to the permit
+    boot_id: of the host at the decision; "" if no host is concerned, or it cannot answer
+    evidence: the reason, as a sentence
     """
 
     act: DisruptiveAct
@@ -69,10 +69,10 @@ class ActRequest:
 
 @dataclass(frozen=True, slots=True)
 class LiveTarget:
-    """What the live read of the target found.
+    """The target as it was read live.
 
-    changed  why it is not what was decided on, "" if it is
-    boot_id  that it runs, "" if nobody can say
+    changed: how it differs from what was decided on, "" if it does not
+    boot_id: the present one, "" if unknown
     """
 
     changed: str = ""

@@ -1,4 +1,4 @@
-"""Why an eviction was refused: which PodDisruptionBudgets select the pod."""
+"""Names the PodDisruptionBudgets behind a refused eviction: those that select the pod."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from kubenode.runtime.kube.errors import KubeError, TooManyRequests
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget, Structs
 
 CAUSE = "DisruptionBudget"
-"""Cause in a 429 that comes of a budget; one without it comes of the server's own load."""
+"""Cause in a 429 that a budget caused. A 429 without it means that the server is overloaded."""
 SCOPE = 317
 
 
@@ -23,16 +23,16 @@ _budget_list: Structs[_BudgetList] = Structs(_BudgetList)
 
 
 def of_budget(error: KubeError) -> bool:
-    """Whether a budget refuses the pod, and not the server all requests."""
+    """Return whether a budget refuses this pod, and not the server any request."""
     if isinstance(error, TooManyRequests):
         return CAUSE in error.causes or "disruption budget" in error.message
-    # 500: two budgets select the pod, and the server refuses to choose. 504: too many of its pods
+    # 500: two budgets select the pod, and the server refuses to choose. 504: too many of the pods
     # were evicted at once for the server to count them.
     return error.status in (500, 504) and "PodDisruptionBudget" in error.message
 
 
 async def named(kube: Kube, refused: Sequence[tuple[Pod, Blocked]]) -> list[Blocked]:
-    """With the budgets that select each pod: the server's refusal does not name them."""
+    """Add the budgets that select each pod, because the server's refusal does not name them."""
     known: dict[str, list[PodDisruptionBudget]] = {}
     for pod, _ in refused:
         namespace = pod.metadata.namespace
@@ -46,7 +46,7 @@ async def _in_namespace(kube: Kube, namespace: str) -> list[PodDisruptionBudget]
     try:
         return (await kube.get(path, _budget_list, {"resourceVersion": "0"})).items
     except KubeError:
-        return []  # naming is a courtesy, the hold stands without it
+        return []  # the hold is valid without the names
 
 
 def _named(pod: Pod, blocked: Blocked, budgets: Sequence[PodDisruptionBudget]) -> Blocked:

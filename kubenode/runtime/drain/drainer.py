@@ -1,4 +1,4 @@
-"""Empties nodes by one policy: what a MigrateStep says, without its surge and checkpoints."""
+"""Drains nodes by one policy: that of a MigrateStep, without its surge and checkpoints."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ DEFAULT = MigrateStep()
 
 
 class Drainer:
-    """Whoever drains goes by a `name` of its own, the same as long as it drains the node."""
+    """Drains nodes. `name` identifies one drain, and must not change as long as it runs."""
 
     def __init__(self, kube: Kube, clock: Clock, protection: Protection | None = None) -> None:
         self._clock, self._protection = clock, protection or Protection()
@@ -25,9 +25,9 @@ class Drainer:
         self._leaving = PodEvictor(kube, clock, self._sets)
 
     async def plan_next(self, name: str, node: str, began: datetime) -> Pods:
-        """What is to be done next. Nothing is left only if the store itself says so.
+        """Return what to do next. Reads past the cache before it reports that no pod remains.
 
-        began  when the drain did. Raises KubeError.
+        began: start of the drain. Raises KubeError.
         """
         for cached in (True, False):
             pods = await self._leaving.on_node(node, cached=cached)
@@ -38,7 +38,7 @@ class Drainer:
         return observation
 
     async def evict(self, name: str, keys: Sequence[str]) -> EvictionResult:
-        """Those that `left` named as due."""
+        """Evict pods that `plan_next` returned as due."""
         return await self._leaving.evict(name, keys)
 
     async def _plan(self, name: str, pods: Sequence[Pod], began: datetime) -> Pods:

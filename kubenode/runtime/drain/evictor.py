@@ -1,11 +1,10 @@
-"""Pods of a node at the API server: list them, evict or delete them, name what refuses.
+"""Lists, evicts and deletes the pods of a node through the API server, and names what refuses.
 
-Pods are listed per node when they are needed and not watched: a cache of all pods of a large
-cluster would be most of the process's memory. Lists come from the server's own cache, by its index
-of nodes; only "nothing is left" is asked of the store itself.
+Pods are listed per node when they are needed, not watched: a cache of all pods of a large cluster
+would be most of the process's memory. Lists come from the server's cache, by its index of nodes.
+Only the statement that no pod remains is read from the store itself.
 
-Whoever drains goes by a name of its own, the same as long as it drains the node: what was asked of
-which pod a moment ago is remembered under it.
+A drain has a name that must not change as long as it runs. Recent requests are remembered under it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,7 +27,7 @@ from kubenode.runtime.kube.objects import Pod, Structs
 
 FROM_CACHE = {"resourceVersion": "0"}
 FINAL = frozenset({400, 403, 422})
-"""Refusals of one pod by the server's rules or an admission webhook."""
+"""Status codes by which the server's rules or an admission webhook refuse one pod."""
 
 
 class PodList(msgspec.Struct):
@@ -39,9 +38,11 @@ pod_list: Structs[PodList] = Structs(PodList)
 
 
 class _EvictionAnswer(Enum):
-    """ACCEPTED  it goes
-    GONE  it had gone, or is another one by now
-    LATER the server could not be asked
+    """What became of one request.
+
+    ACCEPTED: the pod terminates
+    GONE: the pod was gone, or another pod has its name
+    LATER: the request failed for another reason, such as an overloaded server
     """
 
     ACCEPTED = 1
@@ -54,12 +55,12 @@ Answer = _EvictionAnswer | Blocked
 
 @dataclass(frozen=True, slots=True)
 class EvictionResult:
-    """What came of asking pods to leave.
+    """What became of the requests for several pods.
 
-    accepted  those that go now
-    at        when the first was asked
-    blocked   the first that was refused, with the budgets that refuse it
-    error     of the first for which the server could not be asked
+    accepted: pods that terminate now
+    at: when the first request was sent
+    blocked: the first refusal, with the budgets behind it
+    error: of the first request that the server could not handle, "" without one
     """
 
     accepted: tuple[Pod, ...]
@@ -75,7 +76,7 @@ class PodEvictor:
 
     @property
     def calm(self) -> datetime | None:
-        """Until then nobody is evicted; None: now they may be."""
+        """Return until when nothing is evicted; None if evictions are possible now."""
         return self._gate.calm
 
     async def on_node(self, node: str, *, cached: bool) -> list[Pod]:
@@ -87,9 +88,9 @@ class PodEvictor:
     async def evict(
         self, name: str, keys: Sequence[str], grace: int | None = None
     ) -> EvictionResult:
-        """One eviction for each of `keys`, in their order, under the uid that was seen.
+        """Create an eviction for each of `keys`, in their order, with the UID of the listed pod.
 
-        grace  seconds; None: each pod's own
+        grace: seconds; None for each pod's own
         """
 
         async def evict(pod: Pod) -> None:
@@ -113,7 +114,7 @@ class PodEvictor:
     async def delete(
         self, name: str, keys: Sequence[str], grace: int | None = None
     ) -> EvictionResult:
-        """Past the budgets."""
+        """Delete each of `keys`, which bypasses PodDisruptionBudgets."""
 
         async def delete(pod: Pod) -> None:
             path = paths.pod(pod.metadata.namespace, pod.metadata.name)
@@ -163,7 +164,7 @@ class PodEvictor:
     async def _named(
         self, name: str, refused: Sequence[tuple[Pod, Blocked]], now: datetime
     ) -> Blocked | None:
-        """The first of them, with what refuses it; all are remembered."""
+        """Return the first refusal with the budgets behind it, and remember all of them."""
         named = await budgets.named(self._kube, refused)
         refusals = [
             self.memory.refused(name, pod.metadata.uid, blocked, now)

@@ -1,8 +1,8 @@
-"""Gangs: pods that leave together, and after their work was saved. What was told to whose receiver
-stands in the step's record. Pure.
+"""Gangs: pods that leave a node together, after a checkpoint of their work. Pure.
 
-Only the members on this node are moved. Those on other nodes are their controller's matter, which
-starts the gang again as soon as one of them goes.
+The step's record says which receivers of checkpoints were notified, and with what result. Only
+members on this node are moved. Members on other nodes are left to their controller, which restarts
+the gang as soon as one of them ends.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,13 +15,15 @@ from kubenode.runtime.kube.objects import Pod
 
 OUTPUT = "gangs"
 AT_ONCE = 6
-"""Gangs whose receivers are told at a time: as many as fit into the record."""
+"""Gangs whose checkpoints may be in progress at a time: as many as fit into the record."""
 
 
 class CheckpointAnswer(StrEnum):
-    """REQUESTED  the receiver was told and has not said that it is done
-    SAVED  it has
-    LATE   it did not in its time; the gang moves all the same
+    """Answer of a gang's receiver.
+
+    REQUESTED: notified, and not finished yet
+    SAVED: finished
+    LATE: not finished in time; the gang moves all the same
     """
 
     REQUESTED = "asked"
@@ -40,13 +42,13 @@ class GangState:
 
 
 def gang_of(pod: Pod, gang: Gang) -> str:
-    """`namespace/value` of the label that names it; "" for a pod without it, which is no member."""
+    """Return `namespace/value` of the label that names the gang; "" for a pod in no gang."""
     value = pod.metadata.labels.get(gang.group_by, "")
     return f"{pod.metadata.namespace}/{value}" if value else ""
 
 
 def read(output: Mapping[str, str]) -> dict[str, GangState]:
-    """What `write` wrote. Broken entries are passed over."""
+    """Parse what `write` wrote. Malformed entries are skipped."""
     states = {}
     for text in filter(None, output.get(OUTPUT, "").split(";")):
         name, _, rest = text.partition("=")
@@ -68,7 +70,7 @@ def write(output: Mapping[str, str], states: Mapping[str, GangState]) -> dict[st
 def add_requests(
     states: Mapping[str, GangState], names: Collection[str], now: datetime
 ) -> dict[str, GangState]:
-    """With those of `names` that can be told now; the oldest that are over make room."""
+    """Add requests for those of `names` that fit. The oldest finished ones make room."""
     room = dict(states)
     for name in sorted(names):
         if name in room:
@@ -85,7 +87,7 @@ def add_requests(
 def ended(
     states: Mapping[str, GangState], ends: Mapping[str, CheckpointAnswer], now: datetime
 ) -> dict[str, GangState]:
-    """With what became of those that were asked."""
+    """Set the answers of gangs whose checkpoint was in progress."""
     return {
         name: GangState(ends[name], now) if name in ends and not state.is_finished else state
         for name, state in states.items()

@@ -1,7 +1,7 @@
-"""How fast pods are asked to leave, over all nodes: a storm must not flood the API server.
+"""Limits the requests to end pods, over all nodes, so that many drains do not flood the API server.
 
-A 429 without a budget behind it is the server's own: then nobody asks for as long as it says, and
-longer each time it says so again.
+A 429 without a budget behind it means that the server is overloaded. All requests then pause for as
+long as it says, and longer each time it says so again.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 AT_ONCE = 24
-"""Requests under way for all nodes together; a node has AT_ONCE_OF_NODE of them at most."""
+"""Requests in progress for all nodes together; at most AT_ONCE_OF_NODE of them for one node."""
 AT_ONCE_OF_NODE = 8
 LEAST, MOST = timedelta(seconds=1), timedelta(seconds=30)
 
@@ -29,12 +29,12 @@ class DrainGate:
 
     @property
     def calm(self) -> datetime | None:
-        """Until then nothing is asked; None: now it may be."""
+        """Return until when no request may be sent; None if requests may be sent now."""
         until = self._calm_until
         return until if until is not None and until > self._clock.now() else None
 
     def throttled(self, after: float | None) -> None:
-        """The server wants fewer requests; `after` is how many seconds it wants to wait."""
+        """Pause all requests. `after` is the seconds that the server demands, None without any."""
         requested = timedelta(seconds=after or 0.0)
         if self.calm is None:
             self._pause = min(self._pause * 2, MOST)
@@ -44,7 +44,7 @@ class DrainGate:
         self._pause = LEAST
 
     async def each(self, items: Sequence[T], ask: Callable[[T], Awaitable[R]]) -> list[R]:
-        """`ask` for each of a node's pods, in their order, few at a time."""
+        """Call `ask` for each of a node's pods, in their order, a few at a time."""
         own = asyncio.Semaphore(AT_ONCE_OF_NODE)
 
         async def run_limited(item: T) -> R:

@@ -1,6 +1,6 @@
-"""What was asked of pods a moment ago, per drain: so that nothing is asked twice a second.
+"""Recent requests to end pods, by drain, so that no request is repeated every second.
 
-It lives in this process alone. A new one asks all pods once more, which costs a refusal each.
+It lives in this process alone. A new process repeats each request once, which costs a refusal each.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,14 +12,16 @@ from kubenode.runtime.kube.objects import Pod
 from kubenode.runtime.patience import patience
 
 CACHE_DELAY = timedelta(seconds=5)
-"""Within this the API server's cache shows that a pod was told to go."""
+"""Time within which the API server's cache shows that a pod terminates."""
 MOST_DRAINS = 4096
 
 
 @dataclass(slots=True)
 class _EvictionRecord:
-    """first  when it was asked for the first time
-    until  not again before then
+    """The last request for a pod.
+
+    first: time of the first request
+    until: no further request before this time
     """
 
     first: datetime
@@ -38,7 +40,7 @@ class DrainMemory:
         self._drains: dict[str, _OfDrain] = {}
 
     def listed(self, name: str, pods: Iterable[Pod]) -> None:
-        """What was seen on the node; whoever is gone is forgotten."""
+        """Remember the pods of the node, and forget requests for all others."""
         drain = self._drains.setdefault(name, _OfDrain())
         drain.listed = {pod.metadata.key: pod for pod in pods}
         uids = {pod.metadata.uid for pod in drain.listed.values()}
@@ -56,17 +58,20 @@ class DrainMemory:
         )
 
     def every(self, name: str) -> list[Pod]:
-        """All that were seen on the node."""
+        """Return all pods of the last list."""
         drain = self._drains.get(name)
         return list(drain.listed.values()) if drain is not None else []
 
     def gone(self, name: str, uid: str, now: datetime) -> None:
-        """It was told to go, or had gone already."""
+        """Record that the pod terminates, or was gone already."""
         drain = self._drains.setdefault(name, _OfDrain())
         drain.records[uid] = _EvictionRecord(now, now + CACHE_DELAY)
 
     def refused(self, name: str, uid: str, blocked: Blocked, now: datetime) -> Blocked:
-        """With the time of the next try: the longer a pod is refused, the longer the pause."""
+        """Record a refusal and return it with the time of the next try.
+
+        The longer a pod is refused, the longer is the pause.
+        """
         drain = self._drains.setdefault(name, _OfDrain())
         old = drain.records.get(uid)
         first = old.first if old is not None and old.blocked is not None else now
@@ -76,13 +81,13 @@ class DrainMemory:
         return updated
 
     def list_pending(self, name: str, now: datetime) -> Mapping[str, datetime]:
-        """Uids that are not asked again before the time, and that time."""
+        """Return UIDs of pods that get no request yet, and the time of their next one."""
         drain = self._drains.get(name)
         records = drain.records.items() if drain is not None else ()
         return {uid: record.until for uid, record in records if record.until > now}
 
     def blocked(self, name: str) -> Blocked | None:
-        """Of the refused pods the one that is tried again first."""
+        """Return the refusal whose pod is retried first, None without one."""
         drain = self._drains.get(name)
         refused = (
             [a.blocked for a in drain.records.values() if a.blocked] if drain is not None else []

@@ -1,4 +1,4 @@
-"""What is seen of the pods of a node that is drained. No decision, no I/O."""
+"""The observed pods of a node that is drained. No decision, no I/O."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,9 +7,11 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """An eviction that was refused: which pod, by which budgets, in the server's words.
+    """A refused eviction.
 
-    until  when it is asked for again; None: at once
+    budget: the PodDisruptionBudgets behind it, "" if unknown
+    message: the server's text
+    until: time of the next try; None for at once
     """
 
     pod: str
@@ -20,7 +22,7 @@ class Blocked:
 
 @dataclass(frozen=True, slots=True)
 class Going:
-    """A pod that was told to end. `ends` is when its grace is over, by the API server's clock."""
+    """A pod that terminates. `ends` is the end of its grace period, by the API server's clock."""
 
     pod: str
     ends: datetime
@@ -28,12 +30,12 @@ class Going:
 
 @dataclass(frozen=True, slots=True)
 class Surge:
-    """Replicas that we add to a Deployment until pods of one of its ReplicaSets have moved.
+    """Replicas that are added to a Deployment until pods of one of its ReplicaSets have moved.
 
-    key     `namespace/name` of the Deployment
-    owner   uid of the ReplicaSet whose pods shall move
-    count   how many replicas are added
-    since   when it was decided
+    key: `namespace/name` of the Deployment
+    owner: UID of the ReplicaSet whose pods are to move
+    count: number of added replicas
+    since: when it was decided
     """
 
     key: str
@@ -44,13 +46,13 @@ class Surge:
 
 @dataclass(frozen=True, slots=True)
 class Surges:
-    """What of surge is to be done next.
+    """Surges, by what is to be done next.
 
-    new       to be written down as ours before anything is done
-    plain     uids of ReplicaSets that move without surge, and why
-    up        written down, and not yet done at the Deployment
-    finished  keys of those that have served or are not worth more waiting, with the reason if it is
-              the latter, else ""
+    new: to be recorded as ours before anything is done
+    plain: UIDs of ReplicaSets that move without a surge, and why
+    up: recorded, and not carried out at the Deployment yet
+    finished: keys of surges that have ended, with "" after a success, else why no more time is
+        spent on them
     """
 
     new: tuple[Surge, ...] = ()
@@ -64,21 +66,21 @@ NO_SURGES = Surges()
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """Pods of the node. Keys are `namespace/name`.
+    """The pods of a node. Keys are `namespace/name`.
 
-    remaining   how many have to leave, in all; `every` names them
-    due         to be evicted next, in order
-    delete      to be deleted next: the rule says so, whatever a budget says
-    going       told to end, still there
-    patient     run on until they have ended by themselves, by policy
-    stay        left alone, by policy or because nobody would make them anew
-    local       of those that leave: they keep data on this node and can run nowhere else
-    checkpoint  gangs whose receiver is to be told, or asked again
-    overdue     gangs whose receiver had its time
-    blocked     of the refused evictions the one that is tried again first
-    waiting     why pods are left that are not due, "" if they only need time to end
-    cordoning   others that may act and have not cordoned their nodes yet
-    at          when time alone changes something; None: nothing of the kind
+    remaining: number of pods that still have to leave; `every` lists them
+    due: to be evicted next, in this order
+    delete: to be deleted next by policy, whatever a budget says
+    going: terminating, but still there
+    patient: number of pods that by policy run until they end by themselves
+    stay: left alone, by policy or because no controller would recreate them
+    local: those of `every` that have data on this node and can run nowhere else
+    checkpoint: gangs whose receiver is to be notified, or asked again
+    overdue: gangs whose receiver exceeded its time
+    blocked: the refused eviction that is retried first
+    waiting: why pods remain that are not due, "" if they only need time to end
+    cordoning: number of other jobs that may act and have not cordoned their nodes yet
+    at: when time alone changes something; None if it does not
     """
 
     remaining: int = 0
@@ -99,8 +101,9 @@ class Pods:
 
     @property
     def moves(self) -> bool:
-        """Whether something can be done about them now, or nothing is left to do; else it is only
-        waited, and what is known of the node from its watch is enough.
+        """Return whether something can be done now, or nothing is left to do.
+
+        If not, the drain only waits, and the watch of the node tells enough.
         """
         acts = self.due or self.delete or self.checkpoint
         return self.remaining == 0 or bool(acts) or self.surges != NO_SURGES

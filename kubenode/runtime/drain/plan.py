@@ -1,9 +1,9 @@
 """Which pods leave a node next, and what the others wait for. Pure.
 
-Turns (ordinary, protected, ours) follow one another: a turn begins when nothing of the one before
-is left. Within a turn pods without state are asked to leave first, then those with, then those that
-nobody makes anew; a refused one holds up no other. Pods of one StatefulSet leave one by one, a gang
-leaves together.
+Pods leave in three turns (ordinary, protected, ours). A turn begins when no pod of the earlier one
+remains. Within a turn, pods without state are evicted first, then pods with state, then pods that
+no controller recreates. A refused pod delays no other. Pods of one StatefulSet leave one by one; a
+gang leaves together.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,23 +29,23 @@ from kubenode.runtime.drain.policy import (
 from kubenode.runtime.kube.objects import Pod
 
 NAMED = 3
-"""Pods that a sentence names; the rest is counted."""
+"""Pods that a message names; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class DrainState:
-    """What is known beside the list of pods.
+    """What the plan depends on besides the list of pods.
 
-    began      when the step began
-    pending    uids of pods that were asked to leave a moment ago, or refused: not again before then
-    blocked    of the refused ones the one that is due first
-    sets       uid of a StatefulSet to why its next pod has to wait; absent: it need not
-    surging    uid of a ReplicaSet to how many of its pods may go now that their replacements run
-    gangs      what became of the receivers that were told
-    asking     gangs whose receiver may be asked now
-    local      keys of pods with a local PersistentVolume
-    cordoning  others that may act and have not cordoned their nodes yet
-    calm       until then nobody is evicted: the API server asks for patience
+    began: start of the step
+    pending: UIDs of pods with a recent request or refusal, and when they may be tried again
+    blocked: the refused eviction that is due first
+    sets: UID of a StatefulSet to the reason why its next pod waits; absent if it need not wait
+    surging: UID of a ReplicaSet to how many of its pods may go, as their replacements run
+    gangs: answers of the receivers that were notified
+    asking: gangs whose receiver may be asked now
+    local: keys of pods with a local PersistentVolume
+    cordoning: number of other jobs that may act and have not cordoned their nodes yet
+    calm: nothing is evicted before this time, because the API server is overloaded
     """
 
     now: datetime
@@ -79,7 +79,7 @@ class _Sorted:
 
 
 def plan(pods: Iterable[Pod], step: MigrateStep, protection: Protection, known: DrainState) -> Pods:
-    """Who has to leave, and what is to be done next."""
+    """Compute which pods have to leave, and what to do next."""
     groups = _Sorted()
     for pod in pods:
         if movable(pod):
@@ -195,7 +195,7 @@ def _due(
 
 
 def _before(pod: Pod, other: Pod) -> bool:
-    """Of two pods of a StatefulSet one goes: first what is not ready, then the highest ordinal."""
+    """Return whether `pod` goes first: unready before ready, then the highest ordinal."""
     return (not ready(pod), ordinal(pod)) > (not ready(other), ordinal(other))
 
 
@@ -205,14 +205,14 @@ def _owner_uid(pod: Pod) -> str:
 
 
 def _sentence(groups: _Sorted, known: DrainState) -> str:
-    """Why pods wait; "" if they only need time to end."""
+    """Return why pods wait; "" if they only need time to end."""
     if known.calm is not None:
         return "the API server asks for patience"
     return "; ".join(sorted(groups.waits))
 
 
 def some(keys: Collection[str]) -> str:
-    """The first of them by name, and how many more."""
+    """Return the first NAMED of `keys`, and how many more there are."""
     named = sorted(keys)
     rest = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
     return ", ".join(named[:NAMED]) + rest

@@ -1,10 +1,10 @@
-"""Who has to leave a node, how, and in whose turn. Pure.
+"""Which pods have to leave a node, how, and in which turn. Pure.
 
-Left alone: pods of DaemonSets (they would come straight back), mirror pods (the kubelet reads them
-from files), pods that have ended, and, unless a policy says otherwise, pods without a controller:
-evicted they are lost for ever, while the kubelet starts them again after a reboot. Protected
-namespaces go after the ordinary pods, our own controllers last of all (failure mode F18): what
-drains the node must not drain itself first.
+These pods stay: pods of DaemonSets (which would come straight back), mirror pods (which the kubelet
+reads from files), pods that have ended, and, unless a policy says otherwise, pods without a
+controller: an eviction loses them for ever, while the kubelet restarts them after a reboot.
+Protected namespaces go after ordinary pods, our own controllers last (failure mode F18): the
+process that drains the node must not evict itself first.
 """
 
 from collections.abc import Collection
@@ -16,15 +16,17 @@ from kubenode.runtime.kube.objects import KubeOwnerReference, Pod
 MIRROR = "kubernetes.io/config.mirror"
 ENDED = frozenset({"Succeeded", "Failed"})
 NO_OWNER = "None"
-"""In `ownerKinds`: pods without a controller."""
+"""Stands in `ownerKinds` for pods without a controller."""
 STATELESS = frozenset({"ReplicaSet", "ReplicationController", "Job"})
 STATEFUL_SET = "StatefulSet"
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """namespaces  whose pods leave after the ordinary ones, and by policies that name them alone
-    own          the namespace of our own controllers, which leave last
+    """Namespaces whose pods leave later.
+
+    namespaces: their pods leave after ordinary ones, and follow only policies that name them
+    own: namespace of our own controllers, which leave last
     """
 
     namespaces: frozenset[str] = frozenset({"kube-system"})
@@ -34,7 +36,7 @@ class Protection:
         return pod.metadata.namespace in self.namespaces or self.is_own(pod)
 
     def is_own(self, pod: Pod) -> bool:
-        """By namespace alone: anybody who creates pods may give them any label."""
+        """Decide by namespace alone, because anybody who creates pods may give them any label."""
         return pod.metadata.namespace == self.own
 
 
@@ -60,7 +62,7 @@ def ready(pod: Pod) -> bool:
 
 
 def volumes(pod: Pod, local: Collection[str]) -> frozenset[PodVolume]:
-    """Which kinds of data the pod keeps on its node; `local` are keys of pods with local PVs."""
+    """Return the kinds of data that the pod has on its node; `local` are pods with local PVs."""
     kinds = set()
     for volume in pod.spec.volumes:
         if volume.empty_dir is not None:
@@ -75,8 +77,9 @@ def volumes(pod: Pod, local: Collection[str]) -> frozenset[PodVolume]:
 def policy_of(
     pod: Pod, step: MigrateStep, protection: Protection, local: Collection[str] = ()
 ) -> PodPolicy | None:
-    """The first policy that fits. What a policy leaves out, fits; but pods of protected namespaces
-    and our own follow only a policy that names their namespace.
+    """Return the first policy that matches the pod; a field that a policy omits matches every pod.
+
+    Pods of protected namespaces and our own follow only a policy that names their namespace.
     """
     for policy in step.pod_policies:
         named = pod.metadata.namespace in policy.namespaces
@@ -99,16 +102,16 @@ def mode_of(pod: Pod, policy: PodPolicy | None) -> PodPolicyMode:
 
 
 def turn(pod: Pod, protection: Protection) -> int:
-    """0 for ordinary pods, 1 for protected ones, 2 for ours: a lower turn is over first."""
+    """Return 0 for ordinary pods, 1 for protected ones, 2 for ours. A lower turn ends first."""
     if protection.is_own(pod):
         return 2
     return 1 if pod.metadata.namespace in protection.namespaces else 0
 
 
 def rank(pod: Pod) -> int:
-    """Within a turn: 0 for what keeps no state, 1 for what may, 2 for what nobody makes anew.
+    """Return the rank in a turn: 0 without state, 1 with possible state, 2 without a controller.
 
-    A lower rank is asked to leave first.
+    Pods of a lower rank are evicted first.
     """
     kind = owner_kind(pod)
     if kind == NO_OWNER:
@@ -117,6 +120,6 @@ def rank(pod: Pod) -> int:
 
 
 def ordinal(pod: Pod) -> int:
-    """Of a StatefulSet's pod; the highest leaves first, as in an update of the set."""
+    """Return the ordinal of a StatefulSet's pod. The highest leaves first, as in an update."""
     _, _, number = pod.metadata.name.rpartition("-")
     return int(number) if number.isdigit() else 0

@@ -12,7 +12,7 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.objects import KubeObjectMeta, KubeOwnerReference, Pod, Structs
 
 CATCHES_UP = timedelta(seconds=3)
-"""Until then a StatefulSet's status tells of the pod that we took."""
+"""Time until a StatefulSet's status shows a pod that we evicted."""
 MOST_KNOWN = 4096
 
 
@@ -35,14 +35,17 @@ _stateful_set: Structs[_StatefulSet] = Structs(_StatefulSet)
 
 
 class StatefulSets:
-    """`taken` of this process alone: another one sees it in the set's status."""
+    """Which StatefulSets can spare a pod.
+
+    `taken` knows the evictions of this process alone; those of others show in the set's status.
+    """
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
         self._taken: dict[str, datetime] = {}
 
     async def incomplete(self, pods: Iterable[Pod], now: datetime) -> Mapping[str, str]:
-        """Uids of StatefulSets that cannot spare a ready pod now, and why."""
+        """Return UIDs of StatefulSets that cannot spare a ready pod now, with the reason."""
         sets: dict[str, tuple[KubeOwnerReference, list[Pod]]] = {}
         for pod in pods:
             ref = owner(pod)
@@ -51,7 +54,7 @@ class StatefulSets:
         reasons = {}
         for uid, (ref, members) in sets.items():
             if not all(ready(pod) for pod in members):
-                continue  # one that is not ready is taken first: nothing is lost by it
+                continue  # an unready pod leaves first, which costs nothing
             namespace = members[0].metadata.namespace
             if self.taken(uid, now):
                 reasons[uid] = _waits_for(f"{namespace}/{ref.name}")
@@ -60,12 +63,12 @@ class StatefulSets:
         return reasons
 
     def taken(self, uid: str, now: datetime) -> bool:
-        """Whether a pod of the StatefulSet was taken a moment ago, from whatever node."""
+        """Return whether a pod of the StatefulSet was evicted a moment ago, on any node."""
         at = self._taken.get(uid)
         return at is not None and now < at + CATCHES_UP
 
     def take(self, pods: Iterable[Pod], now: datetime) -> None:
-        """These were evicted."""
+        """Record that these pods were evicted."""
         for pod in pods:
             if uid := set_uid(pod):
                 self._taken.pop(uid, None)
@@ -74,7 +77,7 @@ class StatefulSets:
             del self._taken[next(iter(self._taken))]
 
     async def _why_not(self, namespace: str, name: str) -> str:
-        """Why it cannot spare a pod now, "" if all of it is ready, or it is gone."""
+        """Return why the set cannot spare a pod now, "" if all of it is ready, or it is gone."""
         path = paths.apps("statefulsets", namespace, name)
         try:
             stored = await self._kube.get(path, _stateful_set)
@@ -87,12 +90,12 @@ class StatefulSets:
 
 
 def stands(pod: Pod) -> bool:
-    """Whether it has to leave and was not told to go yet."""
+    """Return whether the pod has to leave and does not terminate yet."""
     return movable(pod) and pod.metadata.deletion_timestamp is None
 
 
 def set_uid(pod: Pod) -> str:
-    """Uid of the pod's StatefulSet, "" for other pods."""
+    """Return the UID of the pod's StatefulSet, "" for other pods."""
     ref = owner(pod)
     return ref.uid if ref is not None and ref.kind == STATEFUL_SET else ""
 

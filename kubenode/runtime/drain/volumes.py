@@ -1,4 +1,4 @@
-"""Which pods keep data on a volume that exists on their node alone."""
+"""Pods that have data on a volume that exists on their node alone."""
 
 from collections.abc import Iterable
 
@@ -36,7 +36,7 @@ class LocalVolumes:
         self._local: dict[str, bool] = {}
 
     async def of(self, pods: Iterable[Pod], step: MigrateStep) -> frozenset[str]:
-        """Keys of pods with such a volume; looked at if a policy asks."""
+        """Return the keys of pods with such a volume, none unless a policy selects by them."""
         if not any(PodVolume.LOCAL in policy.volumes for policy in step.pod_policies):
             return frozenset()
         keys = set()

@@ -1,9 +1,8 @@
-"""Raw REST over a Transport: bytes in, bytes out, our errors.
+"""Raw REST over a Transport: bytes in, bytes out, our own errors.
 
-`open` streams, `call` is bounded in time and decodes. Only reads are repeated, and only while
-their time lasts: a write whose answer was lost may have happened, and the next reconcile, which
-reads the object, knows better than a blind second try. A 409 goes to the caller for the same
-reason.
+`open` streams; `call` is bounded in time and decodes. Only reads are retried, and only within their
+timeout. A write whose answer was lost may have happened: the next reconcile reads the object, and
+decides better than a blind retry. A 409 goes to the caller for the same reason.
 """
 
 import random
@@ -41,39 +40,40 @@ else:
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
-"""For CRs and every status: null removes a field, lists are replaced as a whole."""
+"""For custom resources and every status: null removes a field, lists are replaced as a whole."""
 JSON_PATCH = "application/json-patch+json"
 """For a test-and-set of single fields."""
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
-"""For built-in kinds only; CRs answer 415."""
+"""For built-in kinds only; custom resources answer 415."""
 APPLY_PATCH = "application/apply-patch+yaml"
 
 Query = Mapping[str, str | int | None]
 WentBackHandler = Callable[[str, int, int], None]
-"""Path of the resource, the resourceVersion that was seen, and the one that a full list has now.
-The second may be the higher one: what was written since the restore counts on.
+"""Called with the path of the resource, the last resourceVersion, and that of a full list now.
+
+The list's version may be the higher one, because writes after the restore increase it.
 """
 Decode = Callable[[bytes], T]
 
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
 READ_ATTEMPTS = 3
 RETRY_AFTER_SPREAD = 0.25
-"""Of Retry-After, added by chance."""
-# Refusals that prove a working server: a starting one answers 403 and 429 to everything.
+"""Share of Retry-After that is added at random."""
+# Errors that prove a working server. A starting one answers 403 and 429 to everything.
 _FROM_STORAGE = frozenset({404, 409, 410, 422})
 _WORTH_ANOTHER_READ = frozenset({0, 429, 500, 502, 503, 504})
 
 
 def as_dict(raw: bytes) -> Any:
-    """The default of `decode`: plain dicts and lists; an empty body is None."""
+    """Decode JSON into plain dicts and lists; an empty body into None. The default of `decode`."""
     return msgspec.json.decode(raw) if raw else None
 
 
 class RequestMeter(Protocol):
-    """What a client tells the metrics."""
+    """Receives a client's measurements."""
 
     def request(self, method: str, code: str, seconds: float) -> None:
-        """`code` is the HTTP status, or "none" when there was no answer."""
+        """Record a request. `code` is the HTTP status, or "none" without an answer."""
         ...
 
 
@@ -82,15 +82,15 @@ class NoRequestMeter:
 
 
 class Kube:
-    """One API server under one identity.
+    """A client of one API server under one identity.
 
-    timeout   seconds for a whole `call`, its repeated reads included
-    rate      bound on requests per second, `burst` at once; a caller above it waits
-    attempts  how often a read is tried at most
-    outage    shared by all clients of this server, see `Outage`
-    delay     when our own loop was late, for informers; whoever owns the process runs it
+    timeout: seconds of a whole `call`, including retried reads
+    rate: limit of requests per second, with `burst` at once; callers above it wait
+    attempts: most tries of a read
+    outage: shared by all clients of this server, see `Outage`
+    delay: when our own event loop was late, for informers; the owner of the process runs it
 
-    Lease traffic gets a Kube and a Transport of its own, so that no burst of calls delays it.
+    Leases have a Kube and a Transport of their own, so that no burst of calls delays them.
     """
 
     def __init__(
@@ -115,17 +115,18 @@ class Kube:
         self.outage = outage or Outage()
         self.delay = delay or LoopDelay(self.clock)
         self.on_went_back: list[WentBackHandler] = []
-        """Told by informers whose cache is from before a restore, before they read the list."""
+        """Called by informers whose cache predates a restore, before they read the list."""
         self.restores = 0
         self.newest = 0
-        """The highest resourceVersion that informers of custom resources saw. These share an etcd,
-        whichever built-in kinds have one of their own.
+        """Highest resourceVersion that informers of custom resources have read.
+
+        Custom resources share one etcd, while some built-in kinds may have their own.
         """
         self.watches: set[aiohttp.ClientResponse] = set()
-        """Open ones of informers."""
+        """Open watches of informers."""
         self._meter = meter or NoRequestMeter()
         self._bucket = TokenBucket(rate, burst, self.clock)
-        # Within a cluster compression costs the server more than the bytes do: 0.33 s instead of
+        # Inside of a cluster compression costs the server more than the bytes do: 0.33 s instead of
         # 0.15 s of its CPU for 2,000 Nodes. Over a WAN the bytes cost more.
         self._encoding = "gzip" if gzip else "identity"
 
@@ -133,8 +134,10 @@ class Kube:
         await self.transport.close()
 
     def restored(self) -> None:
-        """The server's data were restored from a backup: every informer lists anew. One of a quiet
-        resource would not notice, once other writes have passed the resourceVersion that it saw.
+        """Make every informer list again, because the server's data were restored from a backup.
+
+        The informer of a quiet resource would not notice by itself, once other writes have passed
+        the resourceVersion that it knows.
         """
         self.restores += 1
         self.newest = 0
@@ -152,8 +155,8 @@ class Kube:
     ) -> aiohttp.ClientResponse:
         """Send one request and return the open response; the caller reads and closes it.
 
-        Raises KubeError for every answer of 400 and above, ServerUnreachable for none, LeaseLost
-        for a write of a former leader.
+        Raises KubeError for every answer of 400 and above, ServerUnreachable without an answer, and
+        LeaseLost for a write of a former leader.
         """
         tried = f"{method} {path}"
         if query and (given := {k: v for k, v in query.items() if v is not None}):
@@ -182,7 +185,7 @@ class Kube:
         content_type: str,
         limit: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        """On 401 read the credentials again, once for all who saw it, and ask once more."""
+        """Send a request. After a 401, reload the credentials once for all callers and retry."""
         headers = {"Accept": JSON, "Accept-Encoding": self._encoding}
         if data is not None:
             headers["Content-Type"] = content_type
@@ -207,7 +210,7 @@ class Kube:
         limit: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         if method != "GET":
-            limit = aiohttp.ClientTimeout(total=write_seconds(limit.total))  # of writes: the whole
+            limit = aiohttp.ClientTimeout(total=write_seconds(limit.total))  # for the whole write
         began, code = self.clock.monotonic(), "none"
         try:
             response = await self.transport.send(method, path, data, headers, limit)
@@ -216,7 +219,7 @@ class Kube:
             return response
         except NETWORK_ERRORS as error:
             if method != "GET":
-                write_seconds(None)  # ended with the reign: nothing is known of the server
+                write_seconds(None)  # ended by the lease: this says nothing about the server
             self.outage.disconnected()
             raise ServerUnreachable(_sentence(error), tried=tried) from error
         except CredentialsError as error:
@@ -269,7 +272,7 @@ class Kube:
                 raise ServerUnreachable(_sentence(error), tried=tried) from error
             try:
                 return decode(raw)
-            # msgspec's and pydantic's errors are ValueErrors; what is nested too deeply is none.
+            # Errors of msgspec and pydantic are ValueErrors; too deep nesting is a RecursionError.
             except (ValueError, RecursionError) as error:
                 text = f"cannot read the answer: {error}"
                 raise Undecodable(response.status, "", text, tried=tried) from error
@@ -280,7 +283,7 @@ class Kube:
     async def create(
         self, path: str, body: Any, decode: Decode[T] = as_dict, query: Query | None = None
     ) -> T:
-        """`path` is the collection's. AlreadyExists for a name that is taken."""
+        """Create an object in the collection `path`. Raises AlreadyExists for a taken name."""
         return await self.call("POST", path, query, body, decode=decode)
 
     async def patch(
@@ -291,13 +294,13 @@ class Kube:
         decode: Decode[T] = as_dict,
         query: Query | None = None,
     ) -> T:
-        """With `metadata.resourceVersion` in the body the patch fails if somebody wrote first."""
+        """Patch an object; fails after another write if the body has `metadata.resourceVersion`."""
         return await self.call("PATCH", path, query, body, content_type, decode)
 
     async def replace(
         self, path: str, body: Any, decode: Decode[T] = as_dict, query: Query | None = None
     ) -> T:
-        """PUT: fields that the body lacks are lost, so never with a typed subset of an object."""
+        """PUT an object. Fields that the body lacks are lost: never pass a typed subset."""
         return await self.call("PUT", path, query, body, decode=decode)
 
     async def delete(
@@ -310,9 +313,9 @@ class Kube:
         grace_seconds: int | None = None,
         decode: Decode[T] = as_dict,
     ) -> T:
-        """Delete one object, if it still is the one with `uid` and `resource_version` (else 409).
+        """Delete an object if it still has `uid` and `resource_version`, else raise Conflict.
 
-        propagation: Background, Foreground, Orphan or None for the server's default.
+        propagation: Background, Foreground, Orphan, or None for the server's default
         """
         options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
         wanted = {"uid": uid, "resourceVersion": resource_version}
@@ -328,17 +331,17 @@ class Kube:
 def delay_before_read(
     error: KubeError, attempt: int, spread: Spread = random.random
 ) -> float | None:
-    """Seconds before a read is repeated, None if repeating it cannot help."""
+    """Return the seconds before a read is retried, None if a retry cannot help."""
     if error.status not in _WORTH_ANOTHER_READ or TOO_LARGE_RESOURCE_VERSION in error.causes:
         return None
     if error.retry_after is not None:
-        # All who are refused at once are given the same time: they must not come back in step.
+        # All clients that are refused at once get the same time: spread their return.
         return error.retry_after * (1 + RETRY_AFTER_SPREAD * spread())
     return float(0.1 * 2**attempt * (0.5 + 0.5 * spread()))
 
 
 def _sentence(error: BaseException) -> str:
-    """TimeoutError has no text, others only an address."""
+    """Describe an error. A TimeoutError has no text, and others only an address."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -361,7 +364,7 @@ _decode_status = msgspec.json.Decoder(_ApiStatus).decode
 
 
 async def _error_of(response: aiohttp.ClientResponse, tried: str) -> KubeError:
-    """The error of an answer of 400 and above; what is not a Status (a proxy's page) is quoted."""
+    """Build the error for an answer of 400 and above. A body that is no Status is quoted."""
     async with response:
         try:
             raw = await response.read()

@@ -1,7 +1,7 @@
-"""One ConfigMap as a small store of texts, written over what was read.
+"""A ConfigMap as a small store of texts, written only over the version that was read.
 
-RBAC cannot narrow a create by name, so the writer's Role has `create` for all ConfigMaps of the
-namespace, and `get`, `patch` for the one name.
+RBAC cannot restrict a create by name. So the writer's Role has `create` for all ConfigMaps of the
+namespace, and `get` and `patch` for the one name.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,10 @@ decode_config_map = structs(ConfigMap)
 
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
-    """What a ConfigMap holds.
+    """The content of a ConfigMap.
 
-    version  its resourceVersion; "" while there is no such ConfigMap
-    uid      "" likewise
+    version: its resourceVersion, "" if the ConfigMap does not exist
+    uid: likewise
     """
 
     data: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class StoredTexts:
 
 
 class ConfigMapStore:
-    """The ConfigMap `name` of `namespace`. Both calls raise KubeError."""
+    """The ConfigMap `name` in `namespace`. `read` and `write` raise KubeError."""
 
     def __init__(self, kube: Kube, name: str, namespace: str = NAMESPACE) -> None:
         self._kube = kube
@@ -48,15 +48,16 @@ class ConfigMapStore:
         self._path = paths.resource("/api/v1", "configmaps", namespace=namespace, name=name)
 
     async def read(self) -> StoredTexts:
-        """From the API server itself."""
+        """Read the ConfigMap from the API server."""
         try:
             return _texts(await self._kube.get(self._path, decode_config_map))
         except NotFound:
             return StoredTexts()
 
     async def write(self, data: Mapping[str, str | None], base: StoredTexts) -> StoredTexts:
-        """Merge `data`; None takes a key away. Raises Conflict when somebody wrote since `base` was
-        read: AlreadyExists where there was none.
+        """Merge `data` into the ConfigMap and return the result; None removes a key.
+
+        Raises Conflict if it was written since `base` was read (AlreadyExists if it was created).
         """
         meta = {"name": self.name, "namespace": self.namespace}
         if not base.version:

@@ -18,14 +18,14 @@ No exception of aiohttp, kubernetes or msgspec travels inwards from `kubenode.ru
 
 
 class KubeError(Exception):
-    """Any answer of the API server that is not a success.
+    """An answer of the API server that is not a success, or no answer.
 
-    status       HTTP code; 0 when there was no answer
-    reason       the Status object's reason (`Expired`, `AlreadyExists`, ...), "" if it had none
-    message      the server's sentence
-    retry_after  seconds the server asks us to wait, None if it did not
-    causes       reasons of `details.causes` (`ResourceVersionTooLarge`, `DisruptionBudget`, ...)
-    tried        method and path of the request, "" if unknown
+    status: HTTP code; 0 without an answer
+    reason: reason of the Status object (`Expired`, `AlreadyExists`, ...), "" without one
+    message: the server's sentence
+    retry_after: seconds that the server demands before a retry, None if it names none
+    causes: reasons of `details.causes` (`ResourceVersionTooLarge`, `DisruptionBudget`, ...)
+    tried: method and path of the request, "" if unknown
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ServerUnreachable(KubeError):
 
 
 TOO_LARGE_RESOURCE_VERSION = "ResourceVersionTooLarge"
-"""Cause of a 504: the server has not reached the resourceVersion that we already saw."""
+"""Cause of a 504: the server has not reached the resourceVersion that we know."""
 
 _BY_STATUS: dict[int, type[KubeError]] = {
     400: BadRequest,
@@ -107,7 +107,7 @@ def error_for(
     *,
     tried: str = "",
 ) -> KubeError:
-    """The most specific class for an answer of the server."""
+    """Build an error of the most specific class for an answer of the server."""
     kind = _BY_STATUS.get(status, KubeError)
     if status == 409 and reason == "AlreadyExists":
         kind = AlreadyExists

@@ -1,19 +1,19 @@
-"""A cache of one resource that survives what networks and servers do.
+"""A cache of one resource that recovers from failures of networks and servers.
 
-LIST in pages, then WATCH from there, for ever. Each way a watch can fail has its answer:
+It LISTs in pages and then WATCHes from there. It handles each way in which a watch can fail:
 
     the server ends it, the network fails     resume from the last resourceVersion
     410, or a server that is behind us        list again: changed objects become updates, vanished
                                               ones deletes; the old cache stays readable meanwhile
-    silence beyond the time we asked for      the peer is dead: a new connection
-    a watch without a single line             ask whether the server still knows our version: one
-                                              from a restored backup accepts it and stays silent
+    silence beyond the requested time         the peer is dead: open a new connection
+    a watch without a single line             check that the server still knows our version: one
+                                              restored from a backup accepts it and stays silent
     a line that cannot be read, twice         list again
-    an object that cannot be read or indexed  keep its last good copy and say so
+    an object that cannot be read or indexed  keep its last good copy and report it
 
-`age()` counts the seconds since the server last proved that the cache is current. Whoever acts
-on it asks `fresh()` first. Whoever concludes something from a silence asks `hearing_since()`, and
-from how long something has lasted `unheard()`.
+`age()` returns the seconds since the server last proved that the cache is current. Check `fresh()`
+before an act that depends on the cache. Check `hearing_since()` before a conclusion from silence,
+such as a missing heartbeat, and `unheard()` before one from how long something has lasted.
 """
 
 import asyncio
@@ -50,16 +50,16 @@ RELIST_SECONDS = 1800.0
 BACKOFF_LOW, BACKOFF_HIGH = 0.5, 10.0
 GOOD_SPELL = 5.0
 LATE_SECONDS = 5.0
-"""A proof may come so much later than a quiet watch lasts: one that comes later ends a gap."""
+"""How much later than the end of a quiet watch a proof may come. A later one ends a gap."""
 LIST_RESTARTS = 3
 RELIST_PAGE = 100
-"""Objects of one page when the cache is full already: a page of 500 Nodes takes 20 MB beside it."""
+"""Objects of one page while the cache is full: a page of 500 Nodes takes another 20 MB."""
 MANY = 1000
-"""Objects of a cache whose replacement leaves memory worth returning to the kernel."""
+"""Size of a cache from which a relist leaves memory worth returning to the kernel."""
 MOST_GAPS = 16
 YIELD_EVERY = 50
 MOST_READ = 1024
-"""Answers to our writes that the watch has not brought yet; of more each is decoded twice."""
+"""Most answers to our writes that are remembered, so that the watch need not decode them again."""
 
 
 class WentBack(Gone):
@@ -67,7 +67,7 @@ class WentBack(Gone):
 
 
 class InformerStats:
-    """What happened so far; read by the metrics."""
+    """Counts of what has happened, for the metrics."""
 
     def __init__(self) -> None:
         self.lists = self.relists = self.watches = self.confirmed = 0
@@ -76,39 +76,41 @@ class InformerStats:
 
 class InformerView(Protocol):
     """A second reader of the same cache, without requests of its own
-    (kubenode.runtime.kube.informers). It is notified before callers that wait for a version.
+    (kubenode.runtime.kube.informers).
+
+    It is notified before callers that wait for a version.
     """
 
     def listed(self, raw: bytes, *, distrust: bool) -> None:
-        """One object of a list. `distrust`: the same version may stand for other content."""
+        """Take one object of a list. With `distrust` an equal version may have other content."""
         ...
 
     def listed_all(self, listed_keys: Set[str]) -> None:
-        """The list is read; objects whose keys are not `listed_keys` are gone."""
+        """End a list. Objects whose keys are not in `listed_keys` are gone."""
         ...
 
     def changed(self, raw: bytes) -> None: ...
     def gone(self, key: str) -> None: ...
 
     def reached(self, version: str) -> None:
-        """All changes up to this resourceVersion have been told."""
+        """Take note that all changes up to this resourceVersion have been passed on."""
         ...
 
 
 class Informer(Generic[T]):
     """The objects under `path` that match the selectors, by key `name` or `namespace/name`.
 
-    decode             one object's JSON to T; ValueError for what does not fit
-    watch_seconds      asked of the server per watch; agents use 300, as 10,000 share the server
-    grace              seconds of silence beyond that which prove a dead peer
-    resync             seconds between two rounds in which handlers see every object again, None for
-                       none: level-triggered controllers then forget nothing for longer than that
-    relist             seconds between full lists, None for none: the last resort against a watch
-                       that lives but tells lies (failure mode F47)
-    relist_spread      seconds over which the list after a lost place (410) is spread: thousands of
-                       agents lose theirs together when the API server starts anew
-    relist_after_loss  list anew after each lost connection. Behind it etcd may have been restored
-                       from a backup; operators notice that by themselves, agents do not.
+    decode: one object's JSON to T; raises ValueError for what does not fit
+    watch_seconds: requested length of a watch; agents use 300, as 10,000 of them share the server
+    grace: seconds of silence beyond that which prove a dead peer
+    resync: seconds between two rounds in which handlers get every object again, so that a
+        level-triggered controller misses nothing for longer; None for no rounds
+    relist: seconds between full lists, None for none: the last resort against a watch that lives
+        but sends wrong data (failure mode F47)
+    relist_spread: seconds over which the list after a 410 is spread, because thousands of agents
+        get one together when the API server restarts
+    relist_after_loss: list again after each lost connection, because etcd may have been restored
+        from a backup meanwhile; operators notice a restore by themselves, agents do not
     """
 
     def __init__(
@@ -138,7 +140,7 @@ class Informer(Generic[T]):
         self.stats = InformerStats()
         self.resource_version = ""
         self.broken: dict[str, str] = {}
-        """Keys whose newest version did not decode, and why; `get` still gives the last good."""
+        """Keys whose newest version did not decode, and why. `get` returns the last good copy."""
         self.views: list[InformerView] = []
         self._decode = decode
         self._clock = clock or kube.clock or SystemClock()
@@ -175,7 +177,7 @@ class Informer(Generic[T]):
 
     @property
     def cache(self) -> dict[str, T]:
-        """Read only. Key to object."""
+        """Return the objects by key. Do not change it."""
         return self._store.cache
 
     def get(self, key: str) -> T | None:
@@ -188,8 +190,9 @@ class Informer(Generic[T]):
         self._store.add_index(name, values)
 
     def read(self, raw: bytes) -> T:
-        """The object in the answer to one of our writes, which the watch brings as well: whichever
-        comes first is decoded. Raises ValueError for what does not fit.
+        """Return the object in the answer to one of our writes.
+
+        The watch brings it as well; whichever comes first is decoded. Raises ValueError.
         """
         head = decode_head(raw).metadata
         key = key_of(head)
@@ -206,7 +209,7 @@ class Informer(Generic[T]):
 
     @property
     def woken(self) -> int:
-        """Waits cut short because an outage was over."""
+        """Return the number of waits that ended early because an outage had ended."""
         return self._recovery.woken
 
     @property
@@ -214,20 +217,22 @@ class Informer(Generic[T]):
         return self._store.handler_errors
 
     def age(self) -> float:
-        """Seconds since the server last proved this cache current; infinite before the first."""
+        """Return the seconds since the server last proved this cache current; at first infinite."""
         return self._clock.monotonic() - self._contact
 
     def fresh(self, limit: float = FRESH_SECONDS) -> bool:
-        """Whether one may act on this cache: not while our own loop is late, as what changed may
-        wait to be read. `limit` must exceed `watch_seconds`.
+        """Return whether acts may depend on this cache. `limit` must exceed `watch_seconds`.
+
+        It is not fresh while our own event loop is late, because changes may wait to be read.
         """
         in_time = self.kube.delay.late_since() is None
         return in_time and self.synced.is_set() and self.age() <= limit
 
     def hearing_since(self) -> float | None:
-        """The monotonic time since when the server has proved, again and again, that the cache is
-        current, and our own loop turns in time; None: it does not, since a request failed or it
-        is silent for too long, or our loop is late.
+        """Return the monotonic time since which the cache was proved current without a gap.
+
+        None while it is not: after a failed request or too long a silence of the server, or while
+        our event loop is late.
         """
         in_time_since = self.kube.delay.in_time_since()
         if in_time_since is None or not self._is_fresh():
@@ -235,9 +240,10 @@ class Informer(Generic[T]):
         return max(self._hearing_since or in_time_since, in_time_since)
 
     def unheard(self) -> Sequence[tuple[float, float]]:
-        """The last gaps, by the monotonic clock, in which the server did not prove that the cache
-        is current: after a request failed, or it was silent for too long, or our own loop was
-        late. One that lasts ends now.
+        """Return the last gaps, in monotonic time, without a proof that the cache was current.
+
+        The causes are failed requests, too long silences, or our own late event loop. A gap that
+        still lasts ends now.
         """
         if self._contact == float("-inf"):
             return ()
@@ -249,11 +255,11 @@ class Informer(Generic[T]):
         return self._hearing_since is not None and self.age() <= self._longest_silence
 
     def delays(self) -> Sequence[Span]:
-        """When our own loop was late, the last few times, by the monotonic clock."""
+        """Return the last times, in monotonic time, when our own event loop was late."""
         return self.kube.delay.delays()
 
     def readable(self, key: str) -> bool:
-        """False while the newest version of the object could not be decoded."""
+        """Return False while the newest version of the object could not be decoded."""
         return key not in self.broken
 
     async def wait_for(
@@ -264,8 +270,8 @@ class Informer(Generic[T]):
     ) -> None:
         """Return when the cache holds what was written at `resource_version`, or something newer.
 
-        Awaited after a write, so that the next reconcile does not decide on the state before it.
-        Raises TimeoutError: the caller then fails and is retried, which is the safe way.
+        Await it after a write, so that the next reconcile does not decide on the state before it.
+        Raises TimeoutError; the caller then fails and is retried, which is safe.
         """
         wanted = int(resource_version)
         have = self.get(key)
@@ -286,7 +292,7 @@ class Informer(Generic[T]):
     # -- following the server -----------------------------------------------------------------
 
     def shorten(self, watch_seconds: float) -> None:
-        """Watch no longer than this, from the next watch on: somebody needs proof more often."""
+        """Limit the length of the next watches, for a reader that needs a proof more often."""
         self._server.shorten(watch_seconds)
         self._good_gap = min(self._good_gap, watch_seconds / 2)
         self._longest_silence = min(self._longest_silence, watch_seconds + LATE_SECONDS)
@@ -318,7 +324,7 @@ class Informer(Generic[T]):
                     await self._recovery.pause()
 
     def _lasted(self) -> bool:
-        """Only a watch that lasted proves that the server is well."""
+        """Return whether the watch lasted, because only that proves that the server works."""
         if self._clock.monotonic() - self._watching_since < self._good_gap:
             return False
         self._recovery.lasted()
@@ -329,7 +335,7 @@ class Informer(Generic[T]):
         return limit is not None and self._clock.monotonic() - self._listed > limit
 
     async def _after(self, error: KubeError | BadLine, outage_ended: asyncio.Event) -> None:
-        """Decide what to do differently next time, and wait before it."""
+        """Decide after an error whether to list again, and wait for the backoff."""
         if isinstance(error, BadLine):
             self._must_list |= self._bad_line_at == self.resource_version
             self._bad_line_at = self.resource_version
@@ -353,13 +359,13 @@ class Informer(Generic[T]):
     # -- list ---------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Replace the cache; objects that vanished while we were away become deletes."""
+        """Replace the cache. Objects that vanished meanwhile become deletes."""
         self._read.clear()
         for restart in range(LIST_RESTARTS + 1):
             try:
                 listed_keys, version = await self._pages()
                 break
-            except Gone:  # compacted between two pages: the snapshot is no longer there
+            except Gone:  # compacted between two pages: the snapshot of the list is gone
                 if restart == LIST_RESTARTS:
                     raise
         for key in self.cache.keys() - listed_keys:
@@ -381,7 +387,7 @@ class Informer(Generic[T]):
         self.synced.set()
 
     async def _pages(self) -> tuple[set[str], str]:
-        """All pages of one list: the keys seen, and the resourceVersion of the whole."""
+        """Read all pages of one list; return the listed keys and the list's resourceVersion."""
         listed_keys: set[str] = set()
         more: str | None = None
         most = RELIST_PAGE if self.stats.lists else None
@@ -401,8 +407,9 @@ class Informer(Generic[T]):
                 return listed_keys, page.metadata.resource_version
 
     def _compare(self, version: int) -> None:
-        """A full list is read from the store itself: below what it showed us it was restored. Who
-        handles the changes and deletes of the list has to know before.
+        """Detect a restored server: its full list, read from the store, is below our version.
+
+        Handlers of the list's changes and deletes must know it before, so it is announced here.
         """
         if version < self._version_number() or self._restores != self.kube.restores:
             self._distrust = True
@@ -429,7 +436,7 @@ class Informer(Generic[T]):
         return key
 
     def _undecodable(self, raw: bytes, error: Exception) -> tuple[str, str]:
-        """Count and report an object that is unreadable; its last good copy stays.
+        """Count and report an unreadable object; its last good copy stays.
 
         Returns its key and resourceVersion. Raises BadLine if not even these can be read.
         """
@@ -446,10 +453,11 @@ class Informer(Generic[T]):
         return key, head.resource_version
 
     async def _confirm(self) -> None:
-        """After a silent watch: does the server still know our resourceVersion?
+        """Check after a silent watch that the server still knows our resourceVersion.
 
         It sends no bookmarks for a quiet resource, and accepts a watch from a version that it has
-        not reached (etcd restored from a backup). A list of data not older than ours fails then.
+        not reached (etcd restored from a backup). A list of data not older than ours fails in that
+        case.
         """
         if await self._server.version_not_below(self.resource_version) < self._version_number():
             raise WentBack(410, "Expired", "the server answers with an older resourceVersion")
@@ -459,7 +467,7 @@ class Informer(Generic[T]):
     # -- watch --------------------------------------------------------------------------------
 
     async def _watch(self) -> int:
-        """One watch; the number of lines read until the server ended it."""
+        """Run one watch; return the number of lines until the server ended it."""
         lines = 0
         async with self._server.watch(self.resource_version) as read_line:
             self.stats.watches += 1
@@ -523,7 +531,7 @@ class Informer(Generic[T]):
         self._store.put(key, None)
 
     def _check(self, version: str) -> None:
-        """Versions of one resource are ordered; going back means a restored server."""
+        """Raise WentBack if `version` is below ours: versions of one resource only grow."""
         if int(version) < self._version_number():
             text = f"server went back from {self.resource_version} to {version}"
             raise WentBack(410, "Expired", text, tried=f"WATCH {self.path}")
@@ -542,7 +550,7 @@ class Informer(Generic[T]):
             view.reached(version)
 
     def _proven(self) -> None:
-        """The server has just shown that the cache is current."""
+        """Record that the server has just proved the cache current."""
         now = self._clock.monotonic()
         if self._hearing_since is None or now - self._contact > self._longest_silence:
             if self._contact > float("-inf"):
@@ -561,7 +569,7 @@ class Informer(Generic[T]):
     # -- resync -------------------------------------------------------------------------------
 
     async def _resync(self, seconds: float) -> None:
-        """Show every object to the handlers again, spread over a tenth of the period."""
+        """Pass every object to the handlers again, spread over a tenth of the period."""
         while True:
             await self._clock.sleep(seconds * (0.9 + 0.2 * self._spread()))
             keys = list(self.cache)

@@ -1,12 +1,11 @@
 """One informer per kind in a process, however many parts of it read that kind.
 
-Each part asks for its own: with its decoder, indexes and handlers, under its name. The first for a
-path and its selectors follows the API server; the others are views of it, told of every object in
-the same turn of the event loop, and open no request. What the bytes say is decoded once for all who
-decode alike. An object that one part cannot read is unreadable for that part alone.
+Each part requests its own informer, with its decoder, indexes, handlers and name. The first one for
+a path and its selectors follows the API server. The others are views of it: they get every object
+in the same turn of the event loop, and open no request. Parts with equal decoders share one
+decoding. An object that one part cannot decode is unreadable for that part alone.
 
-How current a view is, what it has not heard and which version it has reached are those of the
-informer that follows.
+Age, gaps and resourceVersion of a view are those of the informer that follows the server.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ Decode = Callable[[bytes], Any]
 
 
 class MakeInformer(Protocol):
-    """How a part of a program gets the informer of a kind: `Informer`, or `Informers`."""
+    """Creates the informer of a kind for a part of a program: `Informer`, or an `Informers`."""
 
     def __call__(
         self,
@@ -44,7 +43,7 @@ class MakeInformer(Protocol):
 
 
 class Informers:
-    """Those of one process and one API server. To be asked before the first of them runs."""
+    """The informers of one process and one API server. Call it before the first of them runs."""
 
     def __init__(self) -> None:
         self._sources: dict[tuple[int, str, str | None], Informer[Any]] = {}
@@ -89,7 +88,7 @@ class Informers:
 
 
 class _Once:
-    """Remembers the last object: all who decode alike are given the same bytes in turn."""
+    """A decoder that remembers its last object, as equal decoders get the same bytes in turn."""
 
     def __init__(self, decode: Decode) -> None:
         self.decode = decode
@@ -110,7 +109,7 @@ def _alike(decode: Decode, other: Decode) -> bool:
 
 
 class SharedView(Informer[T]):
-    """The objects that `source` follows, as one more part of the program reads them."""
+    """The objects that `source` follows, for one more part of the program."""
 
     def __init__(
         self,
@@ -160,7 +159,7 @@ class SharedView(Informer[T]):
     ) -> None:
         await self._source.wait_for(key, resource_version, timeout)
 
-    # -- what it is told ----------------------------------------------------------------------
+    # -- what the source passes on ---------------------------------------------------------------
 
     def listed(self, raw: bytes, *, distrust: bool) -> None:
         self._distrust = distrust
@@ -191,5 +190,5 @@ class SharedView(Informer[T]):
         self.resource_version = version
 
     async def _follow(self) -> None:
-        """The source does; this part lasts as long as the process."""
+        """Wait for ever, as a Part must: the source follows the server."""
         await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""Long lists page by page, for what is read once; what is followed has an informer."""
+"""Long lists, read once page by page. To follow a list use an informer."""
 
 import asyncio
 import logging
@@ -16,8 +16,9 @@ PAGE = 500
 
 
 async def items(kube: Kube, path: str, *, selector: str | None = None) -> AsyncIterator[Any]:
-    """The objects of the list at `path`, those with these labels if any are given. Raises KubeError
-    in the middle too.
+    """Yield the objects of the list at `path`, filtered by a label selector if there is one.
+
+    Raises KubeError, also between objects.
     """
     more: str | None = None
     while True:
@@ -31,7 +32,7 @@ async def items(kube: Kube, path: str, *, selector: str | None = None) -> AsyncI
 
 
 async def raw_items(kube: Kube, path: str) -> AsyncIterator[bytes]:
-    """The JSON of each object of the list at `path`. Raises KubeError in the middle too."""
+    """Yield the JSON of each object of the list. Raises KubeError, also between objects."""
     more: str | None = None
     while True:
         query = {"limit": PAGE, "continue": more}
@@ -44,8 +45,9 @@ async def raw_items(kube: Kube, path: str) -> AsyncIterator[bytes]:
 
 
 async def decoded(kube: Kube, path: str, decode: Callable[[bytes], T]) -> AsyncIterator[T]:
-    """The objects of the list at `path`: one that cannot be decoded is left out, and the log says
-    so. Raises KubeError in the middle too.
+    """Yield the decoded objects of the list at `path`; log and skip those that do not decode.
+
+    Raises KubeError, also between objects.
     """
     async for raw in raw_items(kube, path):
         try:
@@ -57,10 +59,10 @@ async def decoded(kube: Kube, path: str, decode: Callable[[bytes], T]) -> AsyncI
 
 
 class RecentList(Generic[T]):
-    """One list for all who look for something in it: read anew once it is older than `max_age`.
+    """A list for several readers, read again once it is older than `max_age`.
 
-    decode   one object's JSON to the few fields that are compared: all are kept in memory
-    max_age  seconds
+    decode: one object's JSON to the few fields that are compared, as all stay in memory
+    max_age: seconds
     """
 
     def __init__(self, kube: Kube, decode: Callable[[bytes], T], max_age: float) -> None:
@@ -69,8 +71,9 @@ class RecentList(Generic[T]):
         self._lists: dict[str, tuple[float, list[T]]] = {}
 
     async def get(self, path: str, *, anew: bool = False) -> list[T]:
-        """The objects of the list at `path` as they were at most `max_age` seconds ago, or as they
-        are now. Raises KubeError.
+        """Return the objects of the list, at most `max_age` seconds old. Raises KubeError.
+
+        anew: read the list now
         """
         async with self._reading:
             now = self._kube.clock.monotonic()

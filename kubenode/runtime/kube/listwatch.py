@@ -1,6 +1,6 @@
-"""The three requests an informer makes: a page of a list, a watch, and "do you still know this?".
+"""The three requests of an informer: a page of a list, a watch, and a check of its version.
 
-What the network and a broken line raise leaves here as KubeError or BadLine.
+Errors of the network and of broken lines leave this module as KubeError or BadLine.
 """
 
 import random
@@ -20,15 +20,15 @@ PAGE_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 
 ReadLine = Callable[[], Awaitable[bytes]]
-"""The next line of a watch, b"" at its end."""
+"""Returns the next line of a watch, b"" at its end."""
 
 
 class BadLine(Exception):
-    """A line of the watch is too long or no event."""
+    """A line of a watch is too long, or no event."""
 
 
 class ListWatch:
-    """`page` objects per page; for `watch_seconds` and `grace` see Informer."""
+    """Requests for one resource, with `page` objects per page. Informer has the other arguments."""
 
     def __init__(
         self,
@@ -48,18 +48,20 @@ class ListWatch:
         self._spread = spread
 
     def shorten(self, watch_seconds: float) -> None:
-        """Ask for watches no longer than this."""
+        """Limit the length of the next watches."""
         self._watch_seconds = min(self._watch_seconds, watch_seconds)
 
     async def page(self, more: str | None, most: int | None = None) -> ListPage:
-        """The first page, or the one that the token `more` stands for; at most `most` objects."""
+        """Read the first page, or the one of the token `more`, with at most `most` objects."""
         limit = self._page if most is None else min(most, self._page)
         query = {**self._selectors, "limit": limit, "continue": more}
         return await self._read(query, PAGE_SECONDS)
 
     async def version_not_below(self, version: str) -> int:
-        """The server's resourceVersion, if it has reached `version`; else a 504 whose cause is
-        ResourceVersionTooLarge."""
+        """Return the server's resourceVersion if it has reached `version`.
+
+        Otherwise raises a KubeError of status 504 with the cause ResourceVersionTooLarge.
+        """
         query = {
             **self._selectors,
             "limit": 1,
@@ -77,10 +79,10 @@ class ListWatch:
 
     @asynccontextmanager
     async def watch(self, version: str) -> AsyncIterator[ReadLine]:
-        """What happened since `version`, until the server ends it.
+        """Watch changes after `version` until the server ends the watch.
 
-        It is asked to after `watch_seconds`, a little less for each watch, so that thousands of
-        them do not end together. Silence for `grace` beyond that means a dead peer.
+        The server is asked to end it after `watch_seconds`, less a random share, so that thousands
+        of watches do not end together. Silence for `grace` beyond that means a dead peer.
         """
         seconds = max(1, int(self._watch_seconds * (0.8 + 0.2 * self._spread())))
         query: dict[str, str | int | None] = {
@@ -111,5 +113,5 @@ class ListWatch:
 
 def _page(raw: bytes) -> ListPage:
     page = decode_page(raw)
-    int(page.metadata.resource_version)  # ValueError: no list we could watch from
+    int(page.metadata.resource_version)  # ValueError: cannot be watched from
     return page

@@ -1,10 +1,10 @@
-"""Select the Events that are evidence about a Node.
+"""Selects the Events that are evidence about a Node.
 
 They are Events about the Node, the kubelet's warnings about its pods, and volumes that the
 attach-detach controller cannot attach for a pod of the Node.
 
-Warnings about a pod's own program are not watched: they are the most frequent Events of a cluster,
-and no fault of a Node.
+Warnings about a pod's own program are not watched. They are the most frequent Events of a cluster,
+and show no fault of a Node.
 """
 
 from kubenode.runtime.kube.objects import Event
@@ -21,10 +21,10 @@ ABOUT_VOLUMES = (
 
 
 def node_of(event: Event) -> str:
-    """Name of the Node that the Event tells of, "" for none.
+    """Return the name of the Node that the Event is about, "" for none.
 
-    A kubelet writes its own name into `source.host` of Events about its pods. For the attach-detach
-    controller remedy.remedier.attach_events does.
+    A kubelet writes its own name into `source.host` of Events about its pods. For Events of the
+    attach-detach controller remedy.remedier.attach_events fills it in.
     """
     about = event.involved_object
     if about.kind == "Node":

@@ -1,18 +1,18 @@
-"""The Kubernetes objects we watch in bulk, as msgspec Structs: only the fields we read.
+"""The Kubernetes objects that we watch in bulk, as msgspec Structs of the fields that we read.
 
-10,000 Nodes of 14 KB pass through here at start and thousands of events per second in a storm, so
-decoding skips what is not named, and `gc=False` keeps the cache out of the garbage collector's
-walks (these Structs hold no cycles).
+10,000 Nodes of 14 KB are decoded at start, and thousands of Events per second in a storm. So
+decoding skips fields without a name here, and `gc=False` hides the cache from the garbage collector
+(these Structs have no cycles).
 
-JSON null means the same as an absent field, everywhere. The decoder is told so only when it
-stumbles (`Structs`): no server we know writes null here, so the fast way pays nothing for it.
+JSON null means the same as a missing field. The decoder handles it only after an error (`Structs`):
+no API server that we know writes null here, so the fast path does not pay for it.
 
-Words that thousands of nodes say alike are kept once (`sys.intern`, which forgets unused ones), so
-are the times of one report, and what a new version of a Node says as the one before (`share`):
-whoever remembers a part of an older version would else hold it a second time, for each node.
+Equal strings of thousands of nodes are stored once (`sys.intern`, which drops unused ones). So are
+equal times of one report, and parts of a Node that its new version repeats (`share`): otherwise
+whoever remembers a part of an older version would hold it a second time, for each node.
 
-Times that any client may write are bounded (kubenode.instants), so that arithmetic on them
-never overflows.
+Times that any client may write are bounded (kubenode.instants), so that arithmetic on them never
+overflows.
 
 Source of all fields: the OpenAPI v3 document of Kubernetes 1.36.
 """
@@ -29,7 +29,7 @@ from kubenode.runtime.hosttime import HostTime, bounded_stamp
 
 
 class Meta(Protocol):
-    """What the runtime reads of any object's metadata, Struct or pydantic model."""
+    """The metadata that the runtime reads of any object, Struct or pydantic model."""
 
     @property
     def name(self) -> str: ...
@@ -91,8 +91,10 @@ class NodeSpec(msgspec.Struct, rename="camel", gc=False):
 
 
 class NodeCondition(msgspec.Struct, rename="camel", gc=False):
-    """`status` is "True", "False" or "Unknown"; the times are the writer's clock: a host's, but for
-    the transition that the node controller writes when a kubelet falls silent.
+    """A condition of a Node. `status` is "True", "False" or "Unknown".
+
+    Times are by the clock of the writer. That is the host, except for the transition that the node
+    controller writes when a kubelet's heartbeats stop.
     """
 
     type: str = ""
@@ -110,7 +112,7 @@ class NodeCondition(msgspec.Struct, rename="camel", gc=False):
 
 
 class NodeInfo(msgspec.Struct, rename="camel", gc=False):
-    """`boot_id` changes with every boot of the host; "" is unknown."""
+    """Properties of a node's system. `boot_id` changes with each boot; "" is unknown."""
 
     boot_id: str = msgspec.field(default="", name="bootID")
     kernel_version: str = ""
@@ -137,9 +139,9 @@ class NodeAddress(msgspec.Struct, rename="camel", gc=False):
 
 
 class Devices(msgspec.Struct, gc=False):
-    """Of a node's allocatable resources the GPUs, by the names of their vendors' device plugins.
+    """Allocatable GPUs of a node, by the resource names of their vendors' device plugins.
 
-    Quantities as they are written, "" for none.
+    Quantities are texts as written in the object, "" for none.
     """
 
     nvidia: str = msgspec.field(default="", name="nvidia.com/gpu")
@@ -149,7 +151,7 @@ class Devices(msgspec.Struct, gc=False):
 
 
 class Endpoint(msgspec.Struct, gc=False):
-    """`port` 0 is unknown."""
+    """An endpoint of a node. `port` 0 is unknown."""
 
     port: int = msgspec.field(default=0, name="Port")
 
@@ -184,7 +186,7 @@ class Node(msgspec.Struct, rename="camel", gc=False):
             heartbeat, turned = condition.last_heartbeat_time, condition.last_transition_time
 
     def share(self, old: "Node") -> None:
-        """Take over the objects of what is as it was; called before anybody sees this version."""
+        """Reuse the equal parts of the old version. Call it before anybody reads the new one."""
         _share(self.metadata, old.metadata, _SHARED_META)
         if self.spec == old.spec:
             self.spec = old.spec
@@ -195,12 +197,12 @@ class Node(msgspec.Struct, rename="camel", gc=False):
 
     @property
     def ready_condition(self) -> NodeCondition | None:
-        """What the node last said of being ready; None: it never did."""
+        """Return the condition Ready, None if the node never reported one."""
         return next((c for c in self.status.conditions if c.type == "Ready"), None)
 
     @property
     def is_ready(self) -> bool:
-        """Whether Ready is True; Unknown and never said are not."""
+        """Return whether Ready is True. Unknown and a missing condition are not ready."""
         ready = self.ready_condition
         return ready is not None and ready.status == "True"
 
@@ -227,8 +229,11 @@ class Toleration(msgspec.Struct, rename="camel", gc=False):
 
 
 class Volume(msgspec.Struct, rename="camel", gc=False):
-    """`empty_dir` is a dict, possibly empty, if the volume dies with the pod; else None. The others
-    likewise: `host_path` is a folder of the node, `claim` what a PersistentVolumeClaim says.
+    """A volume of a pod. The fields tell its kind: None for another kind, else a dict, maybe empty.
+
+    empty_dir: deleted with the pod
+    host_path: a folder of the node
+    claim: refers to a PersistentVolumeClaim
     """
 
     name: str = ""
@@ -314,8 +319,11 @@ class EventSeries(msgspec.Struct, rename="camel", gc=False):
 
 
 class Event(msgspec.Struct, rename="camel", gc=False):
-    """core/v1. Writers of events.k8s.io fill `event_time` and `series`, others `count` and
-    the two timestamps: read both. They are the reporter's clock."""
+    """A core/v1 Event. Times are by the clock of its reporter.
+
+    Writers of events.k8s.io fill `event_time` and `series`, others `count` and the two timestamps:
+    read both.
+    """
 
     metadata: KubeObjectMeta
     involved_object: ObjectReference = msgspec.field(default_factory=ObjectReference)
@@ -349,7 +357,9 @@ class KubeLabelSelector(msgspec.Struct, rename="camel", gc=False):
 
 
 class PodDisruptionBudgetSpec(msgspec.Struct, rename="camel", gc=False):
-    """An absent selector (None) selects nothing, an empty one every pod of the namespace."""
+    """Spec of a PodDisruptionBudget. Without a selector (None) it selects nothing; an empty one
+    selects every pod of the namespace.
+    """
 
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
@@ -374,7 +384,7 @@ S = TypeVar("S")
 
 
 class Structs(Generic[S]):
-    """Decodes one object's JSON into `kind`; null is taken for absent.
+    """Decoder of one object's JSON into `kind`. Null means a missing field.
 
     Raises msgspec.ValidationError (a ValueError) for what does not fit.
     """
@@ -392,7 +402,7 @@ class Structs(Generic[S]):
 
 
 def structs(kind: type[S]) -> Callable[[bytes], S]:
-    """The decoder of an Informer or a `Kube.get` for one of the Structs above."""
+    """Return the decoder of an Informer or a `Kube.get` for one of the Structs above."""
     return Structs(kind)
 
 

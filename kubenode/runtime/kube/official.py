@@ -1,11 +1,11 @@
 """A Transport over the official package: kubeconfig, exec plugins, in-cluster, TLS, proxies.
 
-Of `kubernetes.aio` we take how it reads credentials and builds TLS and its pool. Requests go
-straight to its aiohttp session: `ApiClient.call_api` wants bodies as dicts, turns a PATCH with a
-dict into a strategic merge patch, and copies every body twice.
+From `kubernetes.aio` it uses the reading of credentials, TLS and the connection pool. Requests go
+straight to the package's aiohttp session: `ApiClient.call_api` expects bodies as dicts, turns a
+PATCH with a dict into a strategic merge patch, and copies every body twice.
 
-Its tokens from exec plugins and `tokenFile` are read once and expire; `reload` builds everything
-anew, client certificates included.
+The package reads tokens of exec plugins and `tokenFile` once, and they expire. `reload` builds
+everything again, including client certificates.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 DEFAULT_KUBECONFIG = "~/.kube/config"
 SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
 
-# What the package lets out for broken input, besides its own exception.
+# Exceptions of the package for malformed input, besides its own.
 _BROKEN = (
     ConfigException,
     yaml.YAMLError,
@@ -48,7 +48,7 @@ _BROKEN = (
 
 
 class KubeconfigError(CannotStart, CredentialsError):
-    """Names the file (or what was looked for), what is wrong with it, and what to do."""
+    """Names the file (or where one was expected), what is wrong with it, and what to do."""
 
 
 def connect(
@@ -57,10 +57,10 @@ def connect(
     *,
     user_agent: str = "kubenode",
 ) -> CredentialsTransport:
-    """A Transport for `kubeconfig`, else $KUBECONFIG, else ~/.kube/config, else in-cluster.
+    """Return a Transport for `kubeconfig`, else $KUBECONFIG, else ~/.kube/config, else in-cluster.
 
-    The file is checked here, so that a person sees what is wrong before anything starts; plugins
-    run and sockets open with the first request. Raises KubeconfigError.
+    The file is checked here, so that a person sees an error before anything starts. Plugins run and
+    sockets open with the first request. Raises KubeconfigError.
     """
     paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
     if paths:
@@ -78,7 +78,7 @@ def connect(
 def connect_as(
     token: str, kubeconfig: str | None = None, context: str | None = None
 ) -> CredentialsTransport:
-    """A Transport to the server that `connect` would reach, as whoever `token` is of."""
+    """Return a Transport to the same server as `connect`, authenticated by `token` alone."""
     paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
     return BearerTransport(token, paths or None, context, "kubenode-dashboard")
 
@@ -89,7 +89,7 @@ def _default_file() -> str | None:
 
 
 class KubeconfigTransport(CredentialsTransport):
-    """`paths` may be several files joined by `:`, as in $KUBECONFIG."""
+    """A Transport with the credentials of a kubeconfig. `paths` may be several, joined by `:`."""
 
     def __init__(self, paths: str, context: str | None, user_agent: str) -> None:
         super().__init__()
@@ -107,8 +107,8 @@ class KubeconfigTransport(CredentialsTransport):
             )
         except _BROKEN as error:
             raise _unusable(self._paths, error) from error
-        # The package logs a failing plugin and goes on without credentials: anonymous requests
-        # would be refused one by one, with no word about the plugin.
+        # The package logs a failing plugin and goes on without credentials. The server would refuse
+        # each anonymous request, without a hint at the plugin.
         if self._plugin and not (configuration.api_key or configuration.cert_file):
             raise KubeconfigError(
                 f"kubeconfig {self._paths}: the exec plugin {self._plugin!r} gave no credentials;"
@@ -118,7 +118,7 @@ class KubeconfigTransport(CredentialsTransport):
 
 
 class BearerTransport(CredentialsTransport):
-    """The same server, as whoever `token` is of: nothing of our own credentials goes along."""
+    """A Transport to the same server with a person's `token`, and none of our own credentials."""
 
     def __init__(self, token: str, paths: str | None, context: str | None, user_agent: str) -> None:
         super().__init__()
@@ -139,7 +139,7 @@ class BearerTransport(CredentialsTransport):
                 load_incluster_config(configuration)  # type: ignore[no-untyped-call]
         except _BROKEN as error:
             raise KubeconfigError(f"the API server's address cannot be read: {error}") from error
-        # A client certificate would come before the token.
+        # A client certificate would take precedence over the token.
         configuration.cert_file = configuration.key_file = None
         configuration.username = configuration.password = None
         configuration.api_key_prefix, configuration.refresh_api_key_hook = {}, None
@@ -148,7 +148,7 @@ class BearerTransport(CredentialsTransport):
 
 
 class InClusterTransport(CredentialsTransport):
-    """The service account of the pod we run in; its token is read again every 60 s."""
+    """A Transport with the service account of this pod. Its token is read again every 60 s."""
 
     def __init__(self, user_agent: str) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class InClusterTransport(CredentialsTransport):
 
 
 def _check(paths: str, context: str | None) -> str | None:
-    """Read the files far enough to know that they name a server; the exec plugin's command."""
+    """Check that the files name a server; return the exec plugin's command, None without one."""
     files = [Path(path).expanduser() for path in paths.split(":") if path]
     if not any(file.is_file() for file in files):
         raise KubeconfigError(f"kubeconfig {paths}: no such file; check --kubeconfig")
@@ -194,7 +194,7 @@ def _unusable(paths: str, error: Exception) -> KubeconfigError:
 
 
 def _connection(configuration: Any, user_agent: str, source: str) -> ApiConnection:
-    configuration.retries = None  # it would repeat PUT and DELETE as well
+    configuration.retries = None  # it would retry PUT and DELETE as well
     configuration.client_session_kwargs = {"trust_env": False, "response_class": Response}
     try:
         rest = RESTClientObject(configuration)
@@ -225,10 +225,10 @@ def clients(
     lease_meter: RequestMeter | None = None,
     **options: Any,
 ) -> tuple[Kube, Kube]:
-    """A client for everything and one for the Lease alone, each with its own connections.
+    """Return a client for everything else and one for the Lease, each with its own connections.
 
-    They share an Outage, so the lease's frequent requests wake informers that back off.
-    `options` go to the first Kube. Raises KubeconfigError.
+    They share an Outage, so the lease's frequent requests wake informers that back off. `options`
+    go to the first Kube. Raises KubeconfigError.
     """
     outage = Outage()
     main = connect(kubeconfig, context, user_agent=user_agent)

@@ -1,7 +1,7 @@
-"""API paths of the resources we use, in one place.
+"""API paths of the resources that we use, in one place.
 
-`namespace=None` means all namespaces for a list. A name goes in percent-encoded, so nothing that
-an object is called can lead into another path.
+`namespace=None` in a list means all namespaces. Names are percent-encoded, so that no name of an
+object can lead to another path.
 """
 
 from urllib.parse import quote
@@ -18,7 +18,7 @@ def resource(
     name: str | None = None,
     subresource: str | None = None,
 ) -> str:
-    """`base` is `/api/v1` or `/apis/GROUP/VERSION`."""
+    """Return the path of a resource. `base` is `/api/v1` or `/apis/GROUP/VERSION`."""
     parts = [base]
     if namespace:
         parts += ["namespaces", quote(namespace, safe="")]
@@ -95,13 +95,13 @@ def custom(
     *,
     namespace: str | None = None,
 ) -> str:
-    """A resource of our own group, `kubenode.io/v1alpha1`."""
+    """Return the path of a resource of our own group, `kubenode.io/v1alpha1`."""
     base = f"/apis/{GROUP}/{VERSION}"
     return resource(base, plural, namespace=namespace, name=name, subresource=subresource)
 
 
 def apps(plural: str, namespace: str, name: str) -> str:
-    """One object of `apps/v1`, such as a Deployment."""
+    """Return the path of one object of `apps/v1`, such as a Deployment."""
     return resource("/apis/apps/v1", plural, namespace=namespace, name=name)
 
 

@@ -1,7 +1,7 @@
 """A Transport of aiohttp alone, for the agent.
 
-Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process, too much on
-every node; so this module, and all that it imports, stays free of it and of pydantic.
+Importing the `kubernetes` package costs 1 s of CPU and 48 MB per process, too much on every node.
+So this module and its imports use neither that package nor pydantic.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ from kubenode.runtime.kube.transport import (
 
 
 class PlainTransport(CredentialsTransport):
-    """Credentials from files, read again when the server answers 401.
+    """Credentials from files, read again after the server answers 401.
 
-    server      `https://HOST:PORT` (`http://` for the embedded API server)
-    ca_file     PEM of the server's authority, None for the system's
-    cert_file   client certificate and `key_file` its key, both PEM, None for none
-    token_file  bearer token, as a service account has it, None for none
+    server: `https://HOST:PORT` (`http://` for the embedded API server)
+    ca_file: PEM of the server's authority, None for those of the system
+    cert_file, key_file: PEM of the client certificate and its key, None for none
+    token_file: bearer token, as of a service account, None for none
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class PlainTransport(CredentialsTransport):
         return ApiConnection(self._server, session, headers)
 
     def _read(self) -> tuple[ssl.SSLContext | None, dict[str, str]]:
-        """Blocking: files and OpenSSL."""
+        """Read the credentials. Blocks on files and OpenSSL."""
         credentials = {}
         if self._token_file:
             credentials["Authorization"] = f"Bearer {_token(self._token_file)}"

@@ -1,10 +1,9 @@
-"""How long an informer waits after a failure, and what may cut the wait short.
+"""How long an informer waits after a failure, and what may end the wait early.
 
-Delays grow with jitter and start over only after a watch that lasted: a server which ends every
-watch at once looks well each time. Retry-After wins over our own delays. The first 410 after a
-good spell waits only for `relist_spread`, which operators do not have: listing again is all there
-is to do about it. The end of an outage,
-noticed by anybody, wakes those who wait because of one.
+Delays grow with jitter, and start over only after a watch that lasted, because a server that ends
+every watch at once seems to work each time. Retry-After overrides our own delays. The first 410
+after such a watch waits only for `relist_spread`, which is 0 in operators: the remedy is a new
+list. The end of an outage, noticed by any client, wakes informers that wait because of one.
 """
 
 import asyncio
@@ -20,8 +19,10 @@ WAKE_GAP = 1.0
 
 
 class Recovery:
-    """low, high      seconds of the first and the longest delay
-    relist_spread  seconds over which the first 410 of many clients is spread
+    """Backoff of one informer.
+
+    low, high: seconds of the first and the longest delay
+    relist_spread: seconds over which the first 410 of many clients is spread
     """
 
     def __init__(
@@ -45,17 +46,17 @@ class Recovery:
         self._trouble = ""
 
     def lasted(self) -> None:
-        """A watch lasted: the server is well."""
+        """Record that a watch lasted, so that the server works."""
         self._backoff.reset()
         self._expired = 0
 
     def went_well(self) -> None:
-        """A watch ended without an error, however soon."""
+        """Record that a watch ended without an error, however soon."""
         self._gap = WAKE_GAP
         self._note("")
 
     async def pause(self) -> None:
-        """After a watch that ended too soon."""
+        """Wait after a watch that ended too soon."""
         await self._clock.sleep(self._backoff.next())
 
     async def after(
@@ -68,9 +69,10 @@ class Recovery:
     ) -> None:
         """Wait as the failure demands.
 
-        why           told to people, once per change
-        expired       it was a 410 or its like
-        outage_ended  the event that ends an outage, if the failure looks like one
+        why: logged once per change
+        retry_after: seconds that the server demands, None if it names none
+        expired: whether it was a 410, or means the same
+        outage_ended: event at the end of an outage, None if the failure does not look like one
         """
         delay = self._backoff.next()
         if expired:
@@ -89,10 +91,10 @@ class Recovery:
             await self._await_recovery(delay, outage_ended)
 
     async def _await_recovery(self, delay: float, outage_ended: asyncio.Event) -> None:
-        """Wait `delay` seconds, or until the outage is over for anybody.
+        """Wait `delay` seconds, or until any client succeeds again.
 
-        If our path alone fails while others work, their successes must not make us hammer it: the
-        gap between two wake-ups doubles until a watch of ours has gone well.
+        If only our own path fails, the successes of other clients must not make us flood it. So the
+        least time between two early ends doubles until a watch of ours has gone well.
         """
         early = min(delay, max(0.0, self._woken_at + self._gap - self._clock.monotonic()))
         await self._clock.sleep(early)

@@ -1,8 +1,8 @@
-"""What time it is at the API server, by the `Date` of the responses that it gives anyway.
+"""The time at the API server, from the `Date` header of its responses.
 
-`Date` is the server's clock in whole seconds when it wrote the response's head (RFC 9110, 6.6.1).
-It did so between our sending the request and our reading the head, so the error is half of that
-time and half a second. Nothing is parsed before somebody asks.
+`Date` is the server's clock in whole seconds when it wrote the head of the response (RFC 9110,
+6.6.1). That is between our sending of the request and our reading of the head, so the error is half
+of that time plus half a second. Headers are parsed only when the time is requested.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,18 @@ from email.utils import parsedate_to_datetime
 from kubenode.runtime.clock import Clock
 
 SLOW_SECONDS = 2.0
-"""A response that took longer says little while a better one is at most KEEP_SECONDS old."""
+"""A slower response is ignored while a faster one is at most KEEP_SECONDS old."""
 KEEP_SECONDS = 60.0
 SET_SECONDS = 1.0
-"""Wall and monotonic clock that go apart by more: the wall clock was set, or the host slept."""
+"""If wall and monotonic clock differ by more, the wall clock was set, or the host slept."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """took  seconds from sending the request until its head was read, at `monotonic` and `wall`"""
+    """The head of a response.
+
+    took: seconds from sending the request to reading the head, at `monotonic` and `wall`
+    """
 
     date: str
     took: float
@@ -34,7 +37,7 @@ class ServerTime:
         self._answer: _Answer | None = None
 
     def answered(self, date: str | None, began: float) -> None:
-        """Take in the head of a response. began: monotonic time at which its request was sent."""
+        """Take the `Date` of a response. `began`: monotonic time at which its request was sent."""
         if not date:
             return
         now, last = self._clock.monotonic(), self._answer
@@ -43,10 +46,10 @@ class ServerTime:
         self._answer = _Answer(date, now - began, now, self._clock.now())
 
     def latest(self) -> datetime | None:
-        """The time that it is at the server at the latest; None: no response has told.
+        """Return the latest time that it can be at the server, None without a response.
 
-        A host that slept, or whose clock was set since, may be wrong by that: then the later of the
-        two readings counts until the next response.
+        If the host slept or its clock was set since, one of its clocks may be wrong: the later of
+        the two results counts until the next response.
         """
         answer, date = self._answer, self._date()
         if answer is None or date is None:
@@ -55,8 +58,9 @@ class ServerTime:
         return date + timedelta(seconds=1.0 + answer.took + since)
 
     def offset(self) -> float | None:
-        """Seconds by which this host's wall clock is ahead of the server's; negative: behind. None:
-        not measured since the wall clock was set.
+        """Return the seconds by which this host's wall clock is ahead of the server's.
+
+        Negative if it is behind; None if it was not measured since the wall clock was set.
         """
         answer, date = self._answer, self._date()
         if answer is None or date is None:

@@ -1,4 +1,4 @@
-"""The objects an informer holds: by key, by index, and who wants to hear of changes.
+"""The objects of an informer, by key and by index, and the handlers of changes.
 
 Everything runs on the event loop, so a reader needs no lock as long as it does not await between
 reading and deciding.
@@ -18,16 +18,16 @@ Handler = Callable[[str, T | None, T | None], None]
 """Called with (key, old, new), None for absent; only enqueues keys, never blocks."""
 
 Index = Callable[[T], Iterable[str]]
-"""The values under which `by` finds an object."""
+"""Returns the values under which `by` lists an object."""
 
 
 def key_of(meta: Meta) -> str:
-    """`name`, or `namespace/name` of a namespaced object."""
+    """Return `name`, or `namespace/name` of a namespaced object."""
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
 class IndexFailed(ValueError):
-    """An index function raised for an object: it is as unreadable as one that does not decode."""
+    """An index function failed for an object. The object counts as one that does not decode."""
 
 
 class ObjectStore(Generic[T]):
@@ -39,7 +39,7 @@ class ObjectStore(Generic[T]):
         self._indexes: dict[str, tuple[Index[T], dict[str, dict[str, None]]]] = {}
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """`handler` hears of all changes from now on, and of what is here already as new."""
+        """Pass all changes from now on to `handler`, and the present objects as new."""
         self._handlers.append(handler)
         for key, obj in list(self.cache.items()):
             self._call(handler, key, None, obj)
@@ -52,14 +52,14 @@ class ObjectStore(Generic[T]):
             self._file(name, key, set(), self._values(name, key, obj))
 
     def by(self, index: str, value: str) -> list[T]:
-        """All objects with `value` in `index`, in the order they came. KeyError for no index."""
+        """Return all objects with `value` in `index`, oldest entry first. Raises KeyError."""
         keys = self._indexes[index][1].get(value, {})
         return [self.cache[key] for key in keys]
 
     def put(self, key: str, new: T | None) -> None:
-        """Replace the object under `key`, None to remove it, and tell the handlers.
+        """Replace the object under `key`, None to remove it, and call the handlers.
 
-        Raises IndexFailed and changes nothing when an index cannot be made of `new`.
+        Raises IndexFailed and changes nothing if an index function fails for `new`.
         """
         old = self.cache.get(key)
         if old is None and new is None:
@@ -80,7 +80,7 @@ class ObjectStore(Generic[T]):
             self._call(handler, key, old, new)
 
     def touch(self, key: str) -> None:
-        """Tell the handlers of an object that has not changed."""
+        """Call the handlers for an object that has not changed."""
         if (obj := self.cache.get(key)) is not None:
             for handler in self._handlers:
                 self._call(handler, key, obj, obj)

@@ -1,7 +1,7 @@
-"""The one way to the network, so that a client neither knows nor cares how it is authenticated.
+"""The only access to the network, so that a client does not depend on how it is authenticated.
 
 Operators use `kubenode.runtime.kube.official` (kubeconfig, exec plugins, in-cluster), the agent
-`kubenode.runtime.kube.plain`, which loads no `kubernetes` package.
+uses `kubenode.runtime.kube.plain`, which does not load the `kubernetes` package.
 """
 
 import asyncio
@@ -20,13 +20,13 @@ from multidict import CIMultiDict
 from kubenode.runtime.fence import write_seconds
 
 READ_BUFFER = 2**21
-"""Longest line of a watch in bytes: above etcd's usual cap of 1.5 MiB for one object."""
+"""Longest line of a watch in bytes, above etcd's usual limit of 1.5 MiB for one object."""
 
 
 class Transport(Protocol):
     @property
     def generation(self) -> int:
-        """Grows by one with every reload; read it before `send` to know what a 401 was about."""
+        """Number of reloads. Read it before `send`, to know which credentials a 401 is about."""
         ...
 
     async def send(
@@ -45,9 +45,9 @@ class Transport(Protocol):
         ...
 
     async def reload(self, generation: int) -> None:
-        """Read the credentials again, unless somebody did since generation `generation`.
+        """Read the credentials again, unless that was done since generation `generation`.
 
-        However many requests were refused at once, one of them reloads. Raises CredentialsError.
+        Of many requests that were refused at once, only one reloads. Raises CredentialsError.
         """
         ...
 
@@ -55,20 +55,20 @@ class Transport(Protocol):
 
 
 class CredentialsError(Exception):
-    """Credentials cannot be read or made: names the file or plugin and what to do."""
+    """Credentials cannot be read or created. Names the file or plugin and what to do."""
 
 
 HeaderSource = Callable[[], Awaitable[Mapping[str, str]]]
 Used = weakref.WeakSet[asyncio.BaseTransport]
 _used: ContextVar[Used] = ContextVar("used")
-"""Where the request that is being sent notes the socket that it was given."""
+"""Sockets of the connection pool; the request that is being sent adds its own."""
 
 
 class Response(aiohttp.ClientResponse):
-    """Notes its socket before it waits for the answer: a cancelled request must not lose it.
+    """Records its socket before it waits for the answer, so that a cancellation does not lose it.
 
-    aiohttp forgets a connection whose answer was not read to its end. Its socket stays open until
-    the server answers the end of TLS, for up to 30 s.
+    aiohttp forgets a connection whose answer was not read to its end. The socket stays open until
+    the server answers the TLS shutdown, for up to 30 s.
     """
 
     async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
@@ -78,8 +78,10 @@ class Response(aiohttp.ClientResponse):
 
 
 class _Leaving(aiohttp.BytesPayload):
-    """A body whose writer asks the reign once more: aiohttp writes it, and the headers with it, a
-    turn of the loop after it was given the request."""
+    """A body whose writer checks the lease again (kubenode.runtime.fence).
+
+    aiohttp writes the headers and the body one turn of the event loop after it got the request.
+    """
 
     async def write_with_length(
         self, writer: AbstractStreamWriter, content_length: int | None
@@ -89,9 +91,9 @@ class _Leaving(aiohttp.BytesPayload):
 
 
 def proxy_of(server: str) -> dict[str, Any]:
-    """The proxy that the environment names for `server`, as options of a request.
+    """Return the environment's proxy for `server`, as options of a request.
 
-    A session with `trust_env` looks it up for every request, and ~/.netrc too, each in a thread.
+    A session with `trust_env` would read it for every request, and ~/.netrc too, each in a thread.
     """
     url = yarl.URL(server)
     proxy = getproxies().get(url.scheme)
@@ -103,9 +105,9 @@ def proxy_of(server: str) -> dict[str, Any]:
 class ApiConnection:
     """One set of credentials with its pool of connections.
 
-    headers  gives what authenticates a request, asked anew for each one
-    session  without `trust_env`: the proxy of the environment is found here, once; with `Response`
-    options  more keyword arguments of `aiohttp.ClientSession.request` (proxy, server name)
+    session: without `trust_env`, as the environment's proxy is read here, once; with `Response`
+    headers: returns what authenticates a request, called for each one
+    options: further arguments of `aiohttp.ClientSession.request` (proxy, server name)
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class ApiConnection:
         headers: Mapping[str, str],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109  aiohttp's own
     ) -> aiohttp.ClientResponse:
-        # A header may be given more than once; the credentials have the last word on theirs.
+        # A header may occur more than once; those of the credentials override others.
         given: CIMultiDict[str] = CIMultiDict(headers)
         given.update(await self._headers())
         _used.set(self._used)
@@ -149,11 +151,11 @@ class ApiConnection:
 
     @property
     def busy(self) -> bool:
-        """Whether a response is still being read: it holds its connection until its end."""
+        """Return whether a response is still being read, which needs its connection."""
         return any(response.connection is not None for response in self._responses)
 
     async def close(self) -> None:
-        """End every connection at once, without waiting for the server's end of TLS."""
+        """End every connection at once, without waiting for the server's TLS shutdown."""
         await self.session.close()
         for transport in list(self._used):
             if isinstance(transport, asyncio.WriteTransport):
@@ -162,11 +164,11 @@ class ApiConnection:
 
 
 class CredentialsTransport(ABC):
-    """A Transport that can read its credentials again, whatever they are.
+    """A Transport that can read its credentials again.
 
-    On reload new requests take a new Connection; an open watch goes on over the old one, which is
-    closed when nothing reads from it any more. Cutting it instead would make every informer
-    reconnect at each rotation of a token.
+    After a reload new requests use a new ApiConnection. An open watch goes on over the old one,
+    which is closed once nothing reads from it. Cutting it would make every informer reconnect at
+    each rotation of a token.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""What lists and watches look like on the wire, decoded no further than needed.
+"""The wire format of lists and watches, decoded no further than needed.
 
-Objects stay `Raw` here: each is decoded on its own, so that one odd object spoils neither its
-page nor its watch. An object may be nested as deeply as the API server allows.
+Objects stay `Raw` here. Each is decoded on its own, so that one odd object spoils neither its page
+nor its watch. An object may be nested as deeply as the API server allows.
 """
 
 import sys
@@ -61,12 +61,14 @@ class _Status(msgspec.Struct):
 
 T = TypeVar("T")
 MOST_NESTED = 10_000
-"""Levels of a JSON document that an API server takes (sigs.k8s.io/json)."""
+"""Levels of a JSON document that an API server accepts (sigs.k8s.io/json)."""
 
 
 def _of_any_depth(kind: type[T]) -> Callable[[bytes | msgspec.Raw], T]:
-    """The decoder of `kind`. It passes over what it does not read by recursion in C, and Python's
-    own limit is below what an API server takes: some 100 bytes of the stack for each level.
+    """Return a decoder of `kind` for JSON of any depth that an API server accepts.
+
+    It skips unread values by recursion in C, for which Python's recursion limit is too low. A level
+    takes some 100 bytes of stack.
     """
     decode = msgspec.json.Decoder(kind).decode
 
@@ -91,7 +93,7 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 def error_of(raw: msgspec.Raw, tried: str) -> KubeError:
-    """The error that an ERROR event carries. Raises msgspec.ValidationError for none."""
+    """Return the error that an ERROR event carries. Raises msgspec.ValidationError for none."""
     status = _decode_status(raw)
     causes = (status.details or _Details()).causes or ()
     return error_for(

@@ -1,4 +1,4 @@
-"""What the work of a task is about: its ids, which every line that it logs then carries."""
+"""The IDs that the work of a task is about, added to every line that it logs."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ _ids: ContextVar[Mapping[str, str]] = ContextVar("kubenode_about", default=_NOTH
 
 @contextmanager
 def about(**ids: str) -> Iterator[None]:
-    """Lines that are logged in the block, and in tasks begun there, say these as well."""
+    """Add `ids` to the lines that are logged in the block, and in tasks that begin there."""
     token = _ids.set({**_ids.get(), **ids})
     try:
         yield

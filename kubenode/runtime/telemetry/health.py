@@ -1,8 +1,8 @@
 """/healthz, /readyz and /metrics over plain HTTP.
 
-Alive means that the event loop turns: answering is the check, and whatever is wrong with the
-cluster is no reason to be restarted. Ready means that this process can do its work; a check
-answers "" when all is well, else a sentence that a person can act on.
+Alive means that the event loop turns: the answer itself is the check, and a fault of the cluster is
+no reason for a restart. Ready means that this process can do its work. A check returns "" if all is
+well, else a sentence that a person can act on.
 """
 
 import asyncio
@@ -23,12 +23,13 @@ log = logging.getLogger(__name__)
 
 Check = Callable[[], str]
 SHARE = 5
-"""A page of metrics is shown for so many times as long as it took to make: whoever asks for it all
-the time takes a sixth of the loop's time, and no more."""
+"""A page of metrics is reused for SHARE times as long as it took to make, so that clients take a
+sixth of the event loop's time at most.
+"""
 
 
 class HealthServer(WebServer):
-    """A Part. `port` 0 takes a free one, which `port` then gives; `flag` is named in errors."""
+    """A Part. `port` 0 takes a free one, which `port` then returns; errors name `flag`."""
 
     name = "health"
 

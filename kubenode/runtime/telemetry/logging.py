@@ -1,9 +1,9 @@
-"""Logs: the standard library's `logging` everywhere, rendered by structlog at the very end.
+"""Logs: the standard library's `logging` everywhere, rendered by structlog at the end.
 
-A call site says `log.info("job opened", extra={"node": name})`: a constant sentence, values beside
-it. People get coloured lines, machines one JSON object per line, both on stderr. What the work is
-about (`kubenode.runtime.telemetry.about`) and which trace it belongs to comes with each line;
-docs/reference/logs.md says what every value means.
+A call reads `log.info("job opened", extra={"node": name})`: a constant sentence, and values apart.
+People get coloured lines, machines one JSON object per line, both on stderr. Each line carries the
+IDs of its task (`kubenode.runtime.telemetry.about`) and its trace. docs/reference/logs.md explains
+every value.
 """
 
 import logging
@@ -28,10 +28,10 @@ LONGEST = 4096
 
 
 class RepeatFilter(logging.Filter):
-    """At most SAME_BURST records of one sentence at once, then SAME_RATE per second.
+    """Lets SAME_BURST records of one sentence pass at once, then SAME_RATE per second.
 
-    A storm writes the same sentence for thousands of nodes; the first ones tell what it is, and
-    the next one that passes says how many were `suppressed`. Errors count like the rest.
+    A storm writes the same sentence for thousands of nodes. The first records tell what it is, and
+    the next one that passes has the number `suppressed`. Errors are limited as well.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class RepeatFilter(logging.Filter):
         key = (record.name, record.levelno, str(record.msg))
         bucket = self._buckets.get(key)
         if bucket is None:
-            if len(self._buckets) >= SENTENCES:  # somebody formats values into their sentences
+            if len(self._buckets) >= SENTENCES:  # some sentence contains values
                 self._buckets.clear()
                 self._suppressed.clear()
             bucket = self._buckets[key] = TokenBucket(SAME_RATE, SAME_BURST, self._clock)
@@ -65,8 +65,8 @@ def setup(
 ) -> None:
     """Send all logs of the process to `stream` (stderr).
 
-    level  one of LEVELS, for ours and everybody's loggers
-    json   one JSON object per line; None: if `stream` is no terminal
+    level: one of LEVELS, for all loggers
+    json: one JSON object per line; None if `stream` is no terminal
     """
     if level.lower() not in LEVELS:
         raise ValueError(f"log level {level!r}: use one of {', '.join(LEVELS)}")
@@ -79,7 +79,7 @@ def setup(
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
-    # At DEBUG asyncio and aiohttp tell of every socket.
+    # At DEBUG asyncio logs every socket.
     logging.getLogger("asyncio").setLevel(logging.WARNING)
 
 

@@ -1,8 +1,8 @@
-"""What the runtime tells Prometheus, into a registry that is handed in.
+"""The runtime's metrics, in a registry that is passed in.
 
-Whatever is a state (ages, depths, sizes) is read when the page is asked for; only durations are
-pushed. Label values come from closed sets and start at zero. CONTRIBUTING.md has the
-rules of their names.
+States (ages, depths, sizes) are read when the page is requested; only durations and counts of
+requests and reconciles are pushed. Label values come from closed sets and start at zero.
+CONTRIBUTING.md has the rules of their names.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.lease import LeaderElection
 from kubenode.runtime.recorder import EventRecorder
 
-# A series beside each counter that says when it began: nobody asks, and it doubles their number.
+# Without the series that tells when each counter began: it is not used, and doubles their number.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 CODES = ("2xx", "400", "401", "403", "404", "409", "410", "422", "429", "4xx", "5xx", "none")
-"""Codes that mean something to us by themselves; the rest by their class. none: no answer."""
+"""Label values: codes with a meaning of their own, classes of the others, none for no answer."""
 
 REQUEST_BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 RECONCILE_BUCKETS = (0.001, 0.005, 0.02, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0)
 
 
 def code_label(code: str) -> str:
-    """The value of the label `code` for an HTTP status or "none"."""
+    """Return the value of the label `code` for an HTTP status or "none"."""
     if code in CODES:
         return code
     by_class = f"{code[:1]}xx"
@@ -38,9 +38,9 @@ def code_label(code: str) -> str:
 
 
 class RuntimeMetrics:
-    """One per process: each part is announced to it by the program that wires it.
+    """Metrics of one process. The program that creates a part registers it here.
 
-    Raises ValueError when two parts of one kind share a name, as their figures would.
+    Raises ValueError if two parts of one kind share a name, because their series would be equal.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -75,11 +75,11 @@ class RuntimeMetrics:
         registry.register(self._states)
 
     def client(self, name: str) -> "ClientMeter":
-        """The `meter` of a Kube. `name`: main, lease."""
+        """Return the `meter` of a Kube. `name`: main, lease."""
         return ClientMeter(self._requests, self._request_seconds, name)
 
     def controller(self, name: str, queue: WorkQueue[Any]) -> "ControllerMeter":
-        """The `meter` of a Controller, whose queue is watched as well."""
+        """Return the `meter` of a Controller, and register its queue."""
         self._states.add("queue", name, queue)
         return ControllerMeter(self._reconciles, self._reconcile_seconds, name)
 
@@ -118,7 +118,7 @@ class ControllerMeter:
 
 
 class States(Collector):
-    """Reads the parts when the page is asked for."""
+    """Reads the state of the parts when the page is requested."""
 
     def __init__(self) -> None:
         self._parts: dict[str, dict[str, Any]] = {}
@@ -168,7 +168,7 @@ INFORMER: Table = {
 
 
 def _version(informer: Any) -> float:
-    """0 before the first list. Exact up to 2**53."""
+    """Return 0 before the first list. Exact up to 2**53."""
     return float(informer.resource_version or 0)
 
 

@@ -1,8 +1,8 @@
-"""Spans to a collector by OTLP over HTTP: the one module that imports opentelemetry.
+"""Sends spans to a collector by OTLP over HTTP. Only this module imports opentelemetry.
 
-The SDK's batch processor has a bounded queue and a thread of its own: a collector that is slow or
-away costs spans, never time. Everything it can be told beside the address (headers with a token,
-authorities) it reads from the standard OTEL_EXPORTER_OTLP_* variables.
+The SDK's batch processor has a bounded queue and a thread of its own: a slow or missing collector
+loses spans, and never delays the program. Settings besides the address (headers with a token,
+authorities) come from the standard OTEL_EXPORTER_OTLP_* variables.
 """
 
 import threading
@@ -25,7 +25,7 @@ except ImportError as error:
     ) from error
 
 QUEUE = 8192
-"""Spans that wait at most; more are lost."""
+"""Most spans that wait. Further ones are lost."""
 BATCH = 512
 EVERY_MILLISECONDS = 2000
 TIMEOUT_SECONDS = 5.0
@@ -36,9 +36,11 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class Otlp:
-    """url      of the collector, path included: `http://HOST:4318/v1/traces`
-    service  the program, such as `kubenode-remedy`
-    instance which of its replicas
+    """A Tracer that sends spans to a collector.
+
+    url: of the collector with its path: `http://HOST:4318/v1/traces`
+    service: the program, such as `kubenode-remedy`
+    instance: which of its replicas
     """
 
     def __init__(self, url: str, service: str, instance: str) -> None:
@@ -78,7 +80,7 @@ class Otlp:
         )
 
     def close(self) -> None:
-        """Send what waits, for CLOSE_SECONDS at most."""
+        """Send the waiting spans, for at most CLOSE_SECONDS."""
         closing = threading.Thread(target=self._processor.shutdown, daemon=True)
         closing.start()
         closing.join(CLOSE_SECONDS)

@@ -1,7 +1,7 @@
-"""Traces: what a fault's way consisted of and how long each part took, told to whoever collects.
+"""Traces: the steps of a fault's handling and how long each took, for a collector.
 
-Nothing here knows how spans are sent: `kubenode.runtime.telemetry.otlp` does, and only where an
-address is set. While nobody collects, `on()` is False and nothing is computed.
+This module does not know how spans are sent. `kubenode.runtime.telemetry.otlp` does, and only if an
+address is set. Without a collector `on()` is False and nothing is computed.
 """
 
 import contextlib
@@ -20,10 +20,10 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True, slots=True)
 class TraceSpan:
-    """A part that is over.
+    """A step that has ended.
 
-    parent  the span that it is a part of; "" for the fault itself
-    error   what went wrong; "": nothing
+    parent: the span that it is a part of, "" for the fault itself
+    error: what went wrong, "" for nothing
     """
 
     name: str
@@ -37,7 +37,7 @@ class TraceSpan:
 
 class Tracer(Protocol):
     def emit(self, span: TraceSpan) -> None:
-        """Take a span; never raises, never waits."""
+        """Take a span. Never raises, never waits."""
         ...
 
 
@@ -46,7 +46,7 @@ _here: ContextVar[SpanContext | None] = ContextVar("kubenode_span", default=None
 
 
 def on() -> bool:
-    """Whether anybody collects."""
+    """Return whether there is a collector."""
     return _tracer is not None
 
 
@@ -57,7 +57,7 @@ def emit(span: TraceSpan) -> None:
 
 @contextlib.contextmanager
 def collecting(tracer: Tracer | None) -> Iterator[None]:
-    """All spans of the process go to `tracer` until the end of the block; None: to nobody."""
+    """Send all spans of the process to `tracer` in the block; None discards them."""
     global _tracer
     before, _tracer = _tracer, tracer
     try:
@@ -67,19 +67,19 @@ def collecting(tracer: Tracer | None) -> Iterator[None]:
 
 
 def here() -> SpanContext | None:
-    """The span that this task is in."""
+    """Return the span that this task is in, None for none."""
     return _here.get()
 
 
 def headers() -> dict[str, str]:
-    """Of a call to another process of ours."""
+    """Return the headers of a call to another of our processes."""
     place = _here.get()
     return {} if place is None else {TRACEPARENT: place.header}
 
 
 @contextlib.contextmanager
 def within(place: SpanContext | None) -> Iterator[None]:
-    """What is called in the block belongs to `place`."""
+    """Make `place` the span of the block."""
     token = _here.set(place)
     try:
         yield
@@ -89,7 +89,7 @@ def within(place: SpanContext | None) -> Iterator[None]:
 
 @dataclass(slots=True)
 class Doing:
-    """What is told of a part while it goes on."""
+    """Attributes and error of a span that has not ended, to be filled in."""
 
     about: dict[str, Value] = field(default_factory=dict)
     error: str = ""
@@ -97,7 +97,10 @@ class Doing:
 
 @contextlib.contextmanager
 def span(name: str, clock: Clock, parent: SpanContext | None, **about: Value) -> Iterator[Doing]:
-    """One part, told at its end. What it raises is told and goes on. Nothing without `parent`."""
+    """Emit a span for the block at its end. Exceptions are recorded and propagate.
+
+    Does nothing without a `parent` or a collector.
+    """
     doing = Doing(dict(about))
     if _tracer is None or parent is None:
         yield doing

@@ -1,7 +1,7 @@
-"""Certificates of a server of ours: its own authority, and what it serves with. No I/O.
+"""Certificates of our servers: their own authority, and the serving certificate. No I/O.
 
-Keys are EC P-256, certificates PEM. A certificate begins a little before it is made, so that a
-caller whose clock is behind takes it too.
+Keys are EC P-256, certificates PEM. The validity begins a little before the certificate is made, so
+that clients with a slow clock accept it too.
 """
 
 import ipaddress
@@ -16,12 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY = "kubenode webhook authority"
-"""Common name of our authorities: by it they are known again in a bundle that others may write."""
+"""Common name of our authorities, which identifies them in a bundle that others may write too."""
 LONGEST_SKEW = timedelta(hours=1)
 
 
 class UnreadablePem(ValueError):
-    """Not the PEM that it should be."""
+    """Malformed PEM, or not the expected kind of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ def new_authority(life: timedelta, now: datetime) -> Pair:
 
 
 def new_serving(authority: Pair, names: Sequence[str], life: timedelta, now: datetime) -> Pair:
-    """For a server that is called by `names` (host names and IP addresses).
+    """Create a certificate for a server with `names` (host names and IP addresses).
 
-    It ends with its authority at the latest. Raises Unreadable for an authority that is none.
+    It ends no later than its authority. Raises UnreadablePem for a malformed authority.
     """
     issuer, signing = read_certificate(authority.certificate), _read_key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -79,7 +79,7 @@ def new_serving(authority: Pair, names: Sequence[str], life: timedelta, now: dat
 
 
 def read_certificate(pem: bytes) -> x509.Certificate:
-    """The first certificate of `pem`. Raises Unreadable."""
+    """Parse the first certificate of `pem`. Raises UnreadablePem."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
@@ -87,9 +87,9 @@ def read_certificate(pem: bytes) -> x509.Certificate:
 
 
 def split(bundle: bytes) -> list[bytes]:
-    """The single certificates of a bundle, each in the one form that `pem` gives it.
+    """Return the single certificates of a bundle, each in the form of `pem`.
 
-    Raises Unreadable when a part of it is none.
+    Raises UnreadablePem if a part of it is no certificate.
     """
     if not bundle.strip():
         return []
@@ -104,7 +104,7 @@ def pem(certificate: x509.Certificate) -> bytes:
 
 
 def signed_by(certificate: bytes, authority: bytes) -> bool:
-    """Whether `authority` signed `certificate`, both PEM; what is no certificate is not."""
+    """Return whether `authority` signed `certificate`, both PEM; False for malformed ones."""
     try:
         read_certificate(certificate).verify_directly_issued_by(read_certificate(authority))
     except (ValueError, TypeError, InvalidSignature):
@@ -113,7 +113,7 @@ def signed_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def names_of(certificate: bytes) -> set[str]:
-    """Host names and addresses that it is for."""
+    """Return the host names and addresses of a certificate."""
     alternative_names = read_certificate(certificate).extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
@@ -122,19 +122,19 @@ def names_of(certificate: bytes) -> set[str]:
 
 
 def is_ours(certificate: bytes) -> bool:
-    """Whether it is an authority that a KubeNode program made."""
+    """Return whether it is an authority that a KubeNode program made."""
     return read_certificate(certificate).subject == _name(AUTHORITY)
 
 
 def made_at(certificate: bytes) -> datetime:
-    """When it was made: its beginning without the allowance for other clocks."""
+    """Return when it was made: the start of its validity without the allowance for other clocks."""
     parsed = read_certificate(certificate)
     life = (parsed.not_valid_after_utc - parsed.not_valid_before_utc) * 10 / 11
     return parsed.not_valid_before_utc + _skew(life)
 
 
 def due_at(certificate: bytes) -> datetime:
-    """When it is to be replaced: two thirds of its life are over."""
+    """Return when to replace it: after two thirds of its life."""
     parsed = read_certificate(certificate)
     begin, end = parsed.not_valid_before_utc, parsed.not_valid_after_utc
     return begin + (end - begin) * 2 / 3
@@ -197,6 +197,6 @@ def _read_key(text: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def fits(pair: Pair) -> bool:
-    """Whether the key is the certificate's. Raises Unreadable."""
+    """Return whether the key belongs to the certificate. Raises UnreadablePem."""
     public = read_certificate(pair.certificate).public_key()
     return public == _read_key(pair.key).public_key()

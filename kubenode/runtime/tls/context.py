@@ -1,10 +1,10 @@
 """The TLS of a server that goes on serving while its certificate is replaced.
 
-A context that is given a new certificate uses it for the next handshake; connections that stand
-keep theirs. Nothing is written to a disk: OpenSSL reads from an anonymous file in memory.
+A context uses a new certificate from the next handshake on; open connections keep theirs. Nothing
+is written to a disk: OpenSSL reads from an anonymous file in memory.
 
-A context can be given further authorities but none can be taken from it, so each set of clients'
-authorities has a context of its own, which the handshake is moved to as soon as it begins.
+Authorities can be added to a context, but not removed. So each set of authorities for clients has a
+context of its own, to which a handshake is moved as soon as it begins.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from kubenode.runtime.tls.certificates import Pair, UnreadablePem
 
 
 class LiveContext:
-    """`loaded` is set once there is a certificate to serve with."""
+    """The context of a server. `loaded` is set once there is a certificate."""
 
     def __init__(self) -> None:
         self.context = _new_context()
@@ -25,7 +25,7 @@ class LiveContext:
         self._authorities = b""
 
     def load(self, pair: Pair) -> None:
-        """Serve with `pair` from the next handshake on. Raises Unreadable if it is none."""
+        """Serve with `pair` from the next handshake on. Raises UnreadablePem."""
         if pair == self.pair:
             return
         for context in (self.context, self._asking):
@@ -35,10 +35,10 @@ class LiveContext:
         self.loaded.set()
 
     def trust(self, authorities: bytes) -> None:
-        """Ask clients for certificates, and take those that these PEM authorities signed.
+        """Request certificates from clients, and accept those that these PEM authorities signed.
 
-        A client without a certificate is served all the same: the application knows whom it
-        answers. Raises Unreadable; then those of before stay.
+        A client without a certificate is served as well: the application decides whom it answers.
+        Raises UnreadablePem; the earlier authorities then remain.
         """
         if authorities == self._authorities:
             return
@@ -54,7 +54,7 @@ class LiveContext:
         self._asking, self._authorities = asking, authorities
         for context in (self.context, asking):
             context.verify_mode = ssl.CERT_OPTIONAL
-            # What a ticket resumes was verified by the authorities of that time.
+            # A session ticket would resume a verification by earlier authorities.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         self.context.sni_callback = self._move

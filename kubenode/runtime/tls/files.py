@@ -1,4 +1,4 @@
-"""A server's certificate, and its clients' authorities, from files that somebody else renews."""
+"""A server's certificate, and its clients' authorities, from files that another program renews."""
 
 import logging
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from kubenode.runtime.tls.context import LiveContext
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 10.0
-"""How late a renewed file is noticed. By content: kubelet swaps links, and keeps times."""
+"""Delay until a renewed file is noticed, by content: kubelet swaps links and keeps times."""
 
 
 LATE = 0.1
-"""Share of a certificate's life that is left when its end is told: whoever renews it has not."""
+"""Share of a certificate's life that remains when a warning is logged that it was not renewed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class PemFiles:
 
 
 class FileKeeper:
-    """A Part: gives the files' content to a context, again whenever it changes."""
+    """A Part: loads the content of the files into a context, again whenever it changes."""
 
     name = "certificate files"
 
@@ -41,8 +41,7 @@ class FileKeeper:
         self._trouble = ""
 
     def start(self, flag: str) -> None:
-        """The first time, when a person is there to be told. Raises CannotStart; `flag` is named
-        in it."""
+        """Load the files for the first time. Raises CannotStart, which names `flag`."""
         try:
             self._load()
         except (OSError, UnreadablePem) as error:
@@ -54,7 +53,7 @@ class FileKeeper:
             self.refresh()
 
     def refresh(self) -> None:
-        """What cannot be used is told, and what was there before goes on being used."""
+        """Load the files again. After an error log it, and keep the earlier content."""
         trouble = ""
         try:
             self._load()
@@ -76,9 +75,9 @@ class FileKeeper:
 def start_webhook_files(
     clock: Clock, context: LiveContext, files: PemFiles, flag: str
 ) -> FileKeeper | None:
-    """Load the certificate of a webhook from `files`. None: they name none.
+    """Load the certificate of a webhook from `files`. None if they name none.
 
-    flag: start of the names of both settings, such as "--webhook". Raises CannotStart.
+    flag: prefix of both settings, such as "--webhook". Raises CannotStart.
     """
     if (files.certificate is None) is not (files.key is None):
         raise CannotStart(
@@ -92,7 +91,7 @@ def start_webhook_files(
 
 
 def _ending(pair: Pair | None, now: datetime) -> str:
-    """A warning if nobody has renewed it for most of its life; "" otherwise."""
+    """Return a warning if the certificate was not renewed for most of its life, else ""."""
     if pair is None:
         return ""
     leaf = x509.load_pem_x509_certificates(pair.certificate)[0]

@@ -1,13 +1,14 @@
-"""Keeps the serving certificate of webhooks: in a Secret that all replicas share, and its
-authority in the webhooks' configurations.
+"""Maintains the serving certificate of webhooks, in a Secret that all replicas share, and its
+authority in the webhook configurations.
 
-Every replica runs this; none has to lead. Who writes the Secret writes what it read (by
-resourceVersion), so of two that see a rotation due one wins, and the other reads what it made. The
-order is what keeps callers: a new authority is published first, signs after
-`CertificateLifetimes.settle`, and a
-replica serves with a certificate only when the published bundle trusts it.
+Every replica runs this, without a leader. A write of the Secret names the resourceVersion that was
+read. So of two replicas that find a rotation due one wins, and the other reads the result. Callers
+are never cut off, because of the order: a new authority is published first, it signs only after
+`CertificateLifetimes.settle`, and a replica serves with a certificate only if the published bundle
+trusts it.
 
-A Secret that cert-manager fills is only read: it renews the certificate, and publishes who signed.
+A Secret that cert-manager fills is only read: cert-manager renews the certificate and publishes its
+authority.
 """
 
 import base64
@@ -33,10 +34,10 @@ from kubenode.runtime.tls.rotation import (
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 60.0
-"""How late a replica may notice what another one wrote."""
+"""Delay until a replica notices what another one wrote."""
 RETRY_SECONDS = 5.0
 CERT_MANAGER = "cert-manager.io/certificate-name"
-"""Annotation on a Secret that cert-manager fills."""
+"""Annotation of a Secret that cert-manager fills."""
 SECRET_API, HOOK_API = "/api/v1", "/apis/admissionregistration.k8s.io/v1"
 VALIDATING, MUTATING = "validatingwebhookconfigurations", "mutatingwebhookconfigurations"
 _KINDS = {VALIDATING: "ValidatingWebhookConfiguration", MUTATING: "MutatingWebhookConfiguration"}
@@ -45,11 +46,11 @@ _KINDS = {VALIDATING: "ValidatingWebhookConfiguration", MUTATING: "MutatingWebho
 class CertificateKeeper:
     """A Part, on every replica.
 
-    secret   name of the Secret in `namespace`
-    hook     name of the webhook configurations whose webhooks trust us
-    kinds    the plurals of the configurations that there are of that name
-    chart    the file that makes it, for whoever has not applied it; "" where there need be none
-    names    what the server is called by: host names and addresses
+    secret: name of the Secret in `namespace`
+    hook: name of the webhook configurations whose webhooks get the authority
+    kinds: plurals of the configurations with that name
+    chart: file that creates them, named if they are missing; "" if they may be missing
+    names: host names and addresses of the server
     """
 
     name = "serving certificate"
@@ -80,14 +81,14 @@ class CertificateKeeper:
             try:
                 seconds = await self.round()
             except Conflict:
-                seconds = 0.1  # another replica wrote first: read what it made
+                seconds = 0.1  # another replica wrote first: read the result
             except KubeError as error:
                 self._note(str(error))
                 seconds = RETRY_SECONDS
             await self._clock.sleep(seconds)
 
     async def round(self) -> float:
-        """Look once, do what is due. Seconds until there is something to look at again."""
+        """Check once and do what is due; return the seconds until the next check."""
         secret = await self._stored()
         if secret is not None and CERT_MANAGER in secret["metadata"].get("annotations", {}):
             return self._take(secret)
@@ -104,7 +105,7 @@ class CertificateKeeper:
         return max(min(pause, RETRY_SECONDS) if waiting else pause, 0.1)
 
     def _adopt(self, serving: Pair, published: bytes | None) -> bool:
-        """Serve with it unless callers would not take it; whether it has to wait for that."""
+        """Serve with `serving` if callers trust it; return whether it has to wait for that."""
         now, have = self._clock.now(), self._context.pair
         expired = have is None or ends_at(have.certificate) <= now
         if expired or published is None or trusts(published, serving):
@@ -127,7 +128,7 @@ class CertificateKeeper:
             return None
 
     def _take(self, secret: dict[str, Any]) -> float:
-        """Serve with what cert-manager has put there; seconds until it is looked at again."""
+        """Serve with the certificate of cert-manager; return the seconds until the next check."""
         try:
             data = {
                 name: base64.b64decode(text) for name, text in (secret.get("data") or {}).items()
@@ -143,7 +144,7 @@ class CertificateKeeper:
         return POLL_SECONDS
 
     async def _shared(self, secret: dict[str, Any] | None) -> Keys:
-        """The keys of all replicas, renewed where that is due."""
+        """Return the keys of all replicas, and renew them first if that is due."""
         before = _keys(secret) if secret is not None else None
         after = renewed(before, self._names, self._lives, self._clock.now())
         if after == before:
@@ -163,7 +164,7 @@ class CertificateKeeper:
     # -- the configuration of the webhook --------------------------------------------------------
 
     async def _published(self) -> bytes | None:
-        """The bundle that callers trust, b"" for none; None: there is no such configuration."""
+        """Return the bundle that callers trust, b"" for none; None if there is no configuration."""
         by_kind = {kind: await self._hooks_of(kind) for kind in self._kinds}
         self._hooks = {kind: hooks for kind, hooks in by_kind.items() if hooks is not None}
         if missing := [kind for kind in self._kinds if kind not in self._hooks]:
@@ -177,7 +178,7 @@ class CertificateKeeper:
             return None
         each = [hook for hooks in self._hooks.values() for hook in hooks]
         texts = {hook.get("clientConfig", {}).get("caBundle", "") for hook in each}
-        # Where the webhooks differ none is right: an empty bundle is written over them all.
+        # If the webhooks differ, none is right: b"" makes the caller overwrite all of them.
         return base64.b64decode(texts.pop()) if len(texts) == 1 else b""
 
     async def _hooks_of(self, kind: str) -> list[dict[str, Any]] | None:
@@ -214,7 +215,7 @@ def _different(wanted: bytes, published: bytes) -> bool:
 
 
 def _keys(secret: dict[str, Any]) -> Keys | None:
-    """What the Secret holds; None when something of it is missing or is no PEM."""
+    """Parse the Secret; None if a part of it is missing or malformed."""
     data = secret.get("data") or {}
     try:
         decoded = {name: base64.b64decode(text) for name, text in data.items()}

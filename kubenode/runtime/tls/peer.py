@@ -1,8 +1,7 @@
-"""Who stands at the other end of a TLS connection: the subject of a client certificate.
+"""The identity of a TLS client: the subject of its certificate.
 
 The handshake has verified the certificate against the authorities that the server trusts; here it
-is only read. Kubernetes' own convention holds: the common name is the user, organizations are the
-groups.
+is only parsed. As in Kubernetes, the common name is the user, and organizations are the groups.
 """
 
 from dataclasses import dataclass
@@ -14,12 +13,12 @@ from cryptography.x509.oid import NameOID
 from kubenode.runtime.tls.certificates import UnreadablePem
 
 SCOPE_KEY = "kubenode.peer"
-"""Where an ASGI application finds the Peer of its connection, if that showed a certificate."""
+"""Key of the Peer in an ASGI scope, present if the client showed a certificate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """`ends` is when the certificate does: a connection may outlive it."""
+    """A client. `ends` is the end of its certificate, which a connection may outlive."""
 
     name: str
     organizations: tuple[str, ...]
@@ -27,7 +26,7 @@ class Peer:
 
 
 def peer_of(certificate: bytes) -> Peer:
-    """From a certificate in DER. Raises Unreadable for one that names nobody."""
+    """Parse a certificate in DER. Raises UnreadablePem if it has no common name, or several."""
     try:
         parsed = x509.load_der_x509_certificate(certificate)
         names = [_text(each) for each in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

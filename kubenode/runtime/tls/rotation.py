@@ -1,11 +1,13 @@
-"""When an authority and a serving certificate are replaced, and who is trusted meanwhile. Pure
-but for the randomness of new keys.
+"""When authorities and serving certificates are replaced, and which are trusted meanwhile.
+
+Pure, except for the randomness of new keys.
 
     authority   replaced at two thirds of its life; the old one stays trusted until it ends
     serving     replaced at two thirds of its life, for other names, or to be signed by the newest
-                authority, but not before callers had time to hear of that one
+                authority, but not before callers had time to read that one
 
-So at every moment whoever trusts the bundle of now or of a `settle` ago trusts what is served.
+So a caller that trusts the present bundle, or the one of `settle` ago, always trusts the serving
+certificate.
 """
 
 from collections.abc import Sequence
@@ -28,12 +30,15 @@ from kubenode.runtime.tls.certificates import (
 )
 
 MOST_AUTHORITIES = 4
-"""In a bundle: more would mean a rotation that runs wild."""
+"""Authorities in a bundle. More would mean a rotation without end."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateLifetimes:
-    """settle  from publishing a new authority until it may sign what is served"""
+    """Lifetimes of certificates.
+
+    settle: time from the publication of a new authority until it may sign serving certificates
+    """
 
     authority: timedelta = timedelta(days=365)
     serving: timedelta = timedelta(days=30)
@@ -42,9 +47,11 @@ class CertificateLifetimes:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """authorities  PEM certificates, oldest first; the last one signs
-    signing      private key of the last one
-    serving      None: there is none yet
+    """The authorities and the serving certificate that all replicas share.
+
+    authorities: PEM certificates, oldest first; the last one signs
+    signing: private key of the last one
+    serving: None if there is none yet
     """
 
     authorities: tuple[bytes, ...]
@@ -53,7 +60,7 @@ class Keys:
 
 
 def usable(keys: Keys | None, now: datetime) -> Keys | None:
-    """What of `keys` can be gone on with; None when there is nothing."""
+    """Return the usable part of `keys`, None if there is none."""
     if keys is None or not keys.authorities:
         return None
     newest = keys.authorities[-1]
@@ -77,7 +84,7 @@ def _sound(serving: Pair, authorities: Sequence[bytes]) -> bool:
 def renewed(
     keys: Keys | None, names: Sequence[str], lives: CertificateLifetimes, now: datetime
 ) -> Keys:
-    """`keys` as they should be now; equal to them when nothing is due."""
+    """Return `keys` as they should be now; equal to them if nothing is due."""
     good = usable(keys, now)
     if good is None:
         made = new_authority(lives.authority, now)
@@ -96,7 +103,7 @@ def _with_serving(
     if serving is not None and ends_at(serving.certificate) > now:
         old = not signed_by(serving.certificate, newest)
         if old and now < made_at(newest) + lives.settle:
-            return keys  # callers may not have heard of the new authority yet
+            return keys  # callers may not have read the new authority yet
         same = set(names) <= names_of(serving.certificate)
         if not old and same and now < due_at(serving.certificate):
             return keys
@@ -108,7 +115,7 @@ def _trusted(serving: Pair, authorities: Sequence[bytes]) -> bool:
 
 
 def next_at(keys: Keys, lives: CertificateLifetimes) -> datetime:
-    """The earliest instant at which `renewed` would change something."""
+    """Return the earliest time at which `renewed` would change something."""
     newest = keys.authorities[-1]
     times = [due_at(newest)]
     if keys.serving is not None:
@@ -121,10 +128,12 @@ def next_at(keys: Keys, lives: CertificateLifetimes) -> datetime:
 
 
 def bundle(keys: Keys, published: bytes, now: datetime) -> bytes:
-    """What callers shall trust: our authorities, and those of before that somebody may still serve
-    by (the Secret was lost, a replica has not read the new one).
+    """Return the authorities that callers should trust.
 
-    published  what they trust now; what is not ours, or is no PEM, does not stay
+    They are ours, and earlier ones of ours that a replica may still serve with (because the Secret
+    was lost, or the replica has not read the new one).
+
+    published: the present bundle; what is not ours, or malformed, is dropped
     """
     try:
         before = [a for a in split(published) if is_ours(a) and ends_at(a) > now]
@@ -137,7 +146,7 @@ def bundle(keys: Keys, published: bytes, now: datetime) -> bytes:
 
 
 def trusts(published: bytes, serving: Pair) -> bool:
-    """Whether a caller that trusts `published` takes what is served."""
+    """Return whether a caller that trusts `published` accepts the serving certificate."""
     try:
         return _trusted(serving, split(published))
     except UnreadablePem:

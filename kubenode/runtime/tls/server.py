@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class HttpsServer(WebServer):
-    """A Part. `port` 0 takes a free one, which `port` then gives; `flag` is named in errors."""
+    """A Part. `port` 0 takes a free one, which `port` then returns; errors name `flag`."""
 
     name = "webhook server"
 
