@@ -31,6 +31,7 @@ PACKAGES = {
     "promtool": "prometheus",
     "chromium": "chromium",
     "containerd": "containerd",
+    "git": "git",
 }
 """Programs found on PATH, and the Debian package that has each."""
 
