@@ -90,7 +90,9 @@ def test_a_storm_opens_a_breaker_which_closes_again_step_by_step(
     assert "breakerUnexplained" not in found
     # 10 minutes, 50 times faster; the observer may hear of the opening later than of its end
     assert found["breakerOpenSeconds"] >= 12 - STALE
-    assert 1 <= found["halfOpenMostPermits"] <= 8
+    # No lower bound: on a fast machine the fault of the zone is known before any of its jobs is
+    # made, and then no job asks for a permit until the breaker is closed.
+    assert found["halfOpenMostPermits"] <= 8
 
 
 def test_in_a_storm_nothing_wrong_is_done_and_single_faults_elsewhere_are_healed(
