@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -15,11 +14,6 @@ PAGE = ROOT / "docs/development-examples.md"
 PATCHES = "development/examples"
 """Folder of the patches, as the page links to it."""
 PACKAGES = ("agent", "defender", "devtools", "kubenode", "machine", "remedy", "rules", "simulation")
-COPIED = (
-    *(*PACKAGES, "charts", "docs"),
-    *("tests/data", "tests/integration/providers", "tests/support", "tests/unit"),
-)
-"""Folders that the tests of the examples need."""
 RUN_SECONDS = 300
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
 docs/development-examples.md, section "Refresh an example", says. git apply:
@@ -100,15 +94,6 @@ def _parse(section: str) -> ExtensionExample:
     (command,) = re.findall(r"^\.venv/bin/python -m pytest (.*)$", section, re.MULTILINE)
     rows = re.findall(r"^\| \d+ \| `([^`]+)` \|", section, re.MULTILINE)
     return ExtensionExample(name, tuple(rows), int(count), tuple(command.split()))
-
-
-def copy_tree(folder: Path) -> None:
-    """Copy what the tests of the examples need, without .venv and .git."""
-    for name in COPIED:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
-    for name in ("pyproject.toml", "tests/conftest.py"):
-        shutil.copy(ROOT / name, folder / name)
 
 
 def run_tests(folder: Path, *arguments: str) -> tuple[int, str]:

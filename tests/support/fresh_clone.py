@@ -26,7 +26,7 @@ class FreshClone:
     def __init__(self, parent: Path) -> None:
         self.folder, self.home = parent / "kubenode", parent / "home"
         self.home.mkdir()
-        _copied(self.folder)
+        copy_worktree(self.folder)
         self._venv()
 
     @property
@@ -66,7 +66,8 @@ class FreshClone:
         (folder / ".ready").touch()
 
 
-def _copied(folder: Path) -> None:
+def copy_worktree(folder: Path) -> None:
+    """Copy what git would take of the working tree; an index is left beside `folder`."""
     # Listed through a repository of our own: the checkout may be another user's, or an export.
     index = folder.with_name("index")
     subprocess.run(("git", "init", "--quiet", "--bare", index), check=True, timeout=60)

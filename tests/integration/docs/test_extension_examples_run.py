@@ -8,10 +8,10 @@ import pytest
 from support.extension_examples import (
     FOREIGN,
     ExtensionExample,
-    copy_tree,
     read_examples,
     run_tests,
 )
+from support.fresh_clone import copy_worktree
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(660)]
 PASSED = 0
@@ -23,17 +23,18 @@ FAILED = {1, 2}
 def test_tests_of_an_example_need_its_patch_and_pass_with_it(
     example: ExtensionExample, tmp_path: Path
 ) -> None:
-    copy_tree(tmp_path)
-    example.apply(tmp_path, "--include=tests/*")
-    code, output = run_tests(tmp_path, "-x", *example.own_tests)
+    tree = tmp_path / "tree"
+    copy_worktree(tree)
+    example.apply(tree, "--include=tests/*")
+    code, output = run_tests(tree, "-x", *example.own_tests)
     assert code in FAILED, output
-    example.apply(tmp_path, "--exclude=tests/*")
-    code, output = run_tests(tmp_path, *example.tests)
+    example.apply(tree, "--exclude=tests/*")
+    code, output = run_tests(tree, *example.tests)
     assert code == PASSED, output
     for check in (("format", "--check"), ("check", "--no-cache")):
         sources = [file for file in example.files if file.endswith(".py")]
         command = (sys.executable, "-m", "ruff", *check, *sources)
-        run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        run = subprocess.run(command, cwd=tree, capture_output=True, text=True)
         assert run.returncode == 0, run.stdout
 
 
