@@ -94,7 +94,7 @@ def doors(
         guarding = GuardSettings(
             settings.guard_port, callers, settings.guard_address, settings.http_limits
         )
-        context = LiveContext() if settings.guard_files != PemFiles() else own
+        context = own if _publishes(settings) else LiveContext()
         keeper = start_webhook_files(clock, context, settings.guard_files, "--guard")
         parts += [keeper] if keeper else []
         parts += GuardWebhook(service, kube, clock, registry, context, guarding).parts
