@@ -34,7 +34,7 @@ def conditions(
     return InspectionAnswer(InspectionResult.INCONCLUSIVE, silent) if silent else PASSED
 
 
-def of_the_whole_batch(
+def require_joined_nodes(
     answer: InspectionAnswer, check: InspectionCheck, unjoined: Sequence[str]
 ) -> InspectionAnswer:
     """Return the answer for the batch, given the answer for those of its Machines that have Nodes.

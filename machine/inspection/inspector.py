@@ -17,7 +17,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError, NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
-from machine.inspection.conditions import conditions, of_the_whole_batch
+from machine.inspection.conditions import conditions, require_joined_nodes
 from machine.inspection.jobs import KEY, BadJob, InspectionJob, ended, job_name, job_of
 from machine.inspection.port import Inspected, InspectionAnswer, InspectionResult, together
 from machine.inspection.prometheus import Prometheus, PrometheusUnanswered
@@ -52,7 +52,7 @@ class ClusterInspector:
     async def inspect(self, checks: Sequence[InspectionCheck], what: Inspected) -> InspectionAnswer:
         answers = [(check, await self._inspect_check(check, what)) for check in checks]
         return together(
-            [(c.name, of_the_whole_batch(answer, c, what.unjoined)) for c, answer in answers]
+            [(c.name, require_joined_nodes(answer, c, what.unjoined)) for c, answer in answers]
         )
 
     async def _inspect_check(self, check: InspectionCheck, what: Inspected) -> InspectionAnswer:

@@ -6,7 +6,7 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.componentsource import ConditionWanted
 from kubenode.api.v1alpha1.machinecomponentset import InspectionCheck
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeStatus
-from machine.inspection.conditions import conditions, of_the_whole_batch
+from machine.inspection.conditions import conditions, require_joined_nodes
 from machine.inspection.port import PASSED, InspectionAnswer, InspectionResult, together
 
 READY = ConditionWanted(type="Ready")
@@ -62,8 +62,8 @@ def test_a_machine_whose_node_has_not_joined_passes_no_check_of_nodes(
 ) -> None:
     given = InspectionCheck.model_validate({"name": "smoke", **check})
     answer = InspectionAnswer(judged, "as it was")
-    assert of_the_whole_batch(answer, given, []) == answer
-    found = of_the_whole_batch(answer, given, ["m1", "m0"])
+    assert require_joined_nodes(answer, given, []) == answer
+    found = require_joined_nodes(answer, given, ["m1", "m0"])
     if judged is InspectionResult.PASSED and check in OF_NODES:
         assert found.judged is InspectionResult.INCONCLUSIVE
         assert found.message == "Machine m0 expects a Node, and none has joined"
