@@ -8,7 +8,7 @@ that has lost nothing.
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -87,6 +87,8 @@ class HostEventService:
         self.events = events
         self._nodes, self._clock, self._metrics = nodes, clock, metrics
         self._waiting = 0
+        self.on_token: Callable[[NodeIdentifier], None] = lambda token: None
+        """Called when an identifier means another Node."""
         nodes.add_handler(lambda name, old, new: self._node_changed(old, new))
         events.add_index(SCOPE_INDEX, _scopes)
         events.add_index(HINT_INDEX, _hints)
@@ -196,9 +198,6 @@ class HostEventService:
         """Handle a change of a Machine, which assigns addresses and a providerID to a Node."""
         for token in self.index.machine_changed(old, new):
             self.on_token(token)
-
-    def on_token(self, token: NodeIdentifier) -> None:
-        """Hook for the sweep: an identifier now means another Node."""
 
     def hinted(self, token: NodeIdentifier) -> Sequence[str]:
         """Return the names of open events that may be about the Node with this identifier."""

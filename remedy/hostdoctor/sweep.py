@@ -32,7 +32,7 @@ class Sweep:
             for name in self._desk.hinted(token):
                 queue.add(name)
 
-        self._desk.on_token = requeue  # type: ignore[method-assign]
+        self._desk.on_token = requeue
 
     async def reconcile(self, name: str) -> Result:
         event = self._desk.writer.known(name)

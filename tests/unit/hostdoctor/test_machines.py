@@ -29,7 +29,7 @@ async def test_remedy_resolves_a_claimed_address_by_the_machine() -> None:
         hands.nodes.put({"metadata": {"name": name, "uid": f"uid-{name}"}, "status": status})
     assert hands.operator.desk.index.resolve(ADDRESS).why is ResolutionReason.AMBIGUOUS
     replaced: list[NodeIdentifier] = []
-    hands.operator.desk.on_token = replaced.append  # type: ignore[method-assign, assignment]
+    hands.operator.desk.on_token = replaced.append
     machines: HandFed[MachineView] = hands.operator.machines  # type: ignore[assignment]
     machines.put(a_machine("victim"))
     assert hands.operator.desk.index.resolve(ADDRESS).name == "victim"
