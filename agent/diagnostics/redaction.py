@@ -108,6 +108,7 @@ async def redacted_beside(text: str) -> str:
     """
     redactor, done = Redactor(), []
     for piece in _pieces(text):
+        # The thread has ended before `piece` changes.
         done.append(await beside(lambda: [redactor.line(item) for item in piece], "redaction"))  # noqa: B023
     return "\n".join(line for lines in done for line in lines)
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from agent.detectors import EventSeverity
 from agent.detectors.logs import gotime
@@ -162,11 +163,11 @@ def _rule(name: str, number: int, fields: "_Fields", known: Iterable[str]) -> Ru
     )
 
 
-def _last(regexp: object, text: str) -> str | None:
+def _last(regexp: Any, text: str) -> str | None:
     """Return the last group of the first match, as node-problem-detector does; None for no
     match.
     """
-    match = regexp.search(text) if regexp is not None else None  # type: ignore[attr-defined]
+    match = regexp.search(text) if regexp is not None else None
     if match is None:
         return None
     groups = match.groups()
