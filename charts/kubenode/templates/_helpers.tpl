@@ -55,8 +55,8 @@ Objects of a file with a webhook, and its certificate:
 A Secret of the same generation is kept. The name is not that of the Secret which older programs fill:
 those that still run would write into it. What callers trusted before goes on being trusted until the
 next upgrade, so no replica is refused during a rollout. An upgrade that failed on the way leaves the
-right to publish, so the next one still trusts what the older program published. The key of the authority is kept nowhere:
-nobody can sign another certificate.
+right to publish, so the next one still trusts what the older program published. The key of the
+authority is kept nowhere: nobody can sign another certificate.
 */}}
 {{- define "kubenode.webhook" -}}
 {{- if not (include "kubenode.webhookByHelm" .) }}
