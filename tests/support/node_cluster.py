@@ -13,6 +13,7 @@ from typing import Any
 
 from support.agent_jobs import install
 from support.agent_service import binds, install_agent
+from support.command import kubenode
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.hosts import Hosts
@@ -90,13 +91,20 @@ class NodeCluster:
         )
 
     def why(self) -> str:
-        """For a failure's message: jobs, nodes and pods, and the ends of the logs."""
+        """Return the message of a failure: jobs, nodes, pods, what explains each node, logs."""
         items = self.cp.get(f"{API}/remedyoperationjobs")["items"]
         jobs = [json.dumps(job.get("status", {}), indent=1)[-6000:] for job in items]
         told = self.cp.kubectl("get", "nodes,pods,pdb,knrm,knp", "-o", "wide", check=False)
+        reasons = [self._explained(name) for name in self.nodes]
         programs = {"remedy": self.remedy, "defender": self.defender}
         logs = [f"--- {name}\n{program.log[-3000:]}" for name, program in programs.items()]
-        return "\n".join([*jobs, told.stdout, told.stderr, *logs])
+        return "\n".join([*jobs, told.stdout, told.stderr, *reasons, *logs])
+
+    def _explained(self, name: str) -> str:
+        """Return what `kubenode explain node` prints, standard error included."""
+        flag = f"--kubeconfig={self.cp.kubeconfig}"
+        answer = kubenode("explain", "node", name, flag)
+        return f"--- explain node {name}\n{answer.stdout}{answer.stderr}"
 
     def until(self, true: Callable[[], Any], seconds: float, what: str) -> Any:
         """What `true` gives at last. AssertionError with `why` after `seconds`."""
