@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from kubenode.api.v1alpha1 import HoldReason, Mode, NodeRemedier
 from kubenode.api.v1alpha1.remedyoperationjob import InitialWait
+from remedy.job.model import INCIDENT_ENDS
 from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
 from rules.truth import Truth
@@ -321,10 +322,8 @@ def _find_barrier(
     if candidate.asking:
         return WaitReason.PROBE, now + REQUEUE_AFTER
     here = [p for p in past if p.node_uid == node.uid]  # not on an earlier machine of the same name
-    if any(
-        p.blocks(candidate.since, now) for p in here if p.reason in PERSONS or _same(p, candidate)
-    ):
-        return WaitReason.INCIDENT, now + REQUEUE_AFTER
+    if (incident_ends := _incident_ends(here, candidate, now)) is not None:
+        return WaitReason.INCIDENT, incident_ends
     if any(p.healed(candidate.events_at) for p in here if _same_fault(p, candidate)):
         return WaitReason.INCIDENT, now + REQUEUE_AFTER
     mine = [p for p in here if _same(p, candidate)]
@@ -337,6 +336,22 @@ def _find_barrier(
     if candidate.crowded:
         return WaitReason.BLAST_RADIUS, now + REQUEUE_AFTER
     return None
+
+
+def _incident_ends(past: Sequence[Past], candidate: Candidate, now: datetime) -> datetime | None:
+    """Return until when a closed incident prevents a job of the rule; None: none prevents it.
+
+    A decision of a person applies to all rules. Evidence of another rule that became true within
+    INCIDENT_ENDS is a fault of its own: its rule acts once that time is over.
+    """
+    again = now + REQUEUE_AFTER
+    mine = [again for p in past if _same(p, candidate) and p.blocks(candidate.since, now)]
+    others = [
+        again if p.false_since is None else p.false_since + INCIDENT_ENDS
+        for p in past
+        if p.reason in PERSONS and not _same(p, candidate) and p.blocks(now, now)
+    ]
+    return max(mine + others, default=None)
 
 
 def _same(past: Past, candidate: Candidate) -> bool:

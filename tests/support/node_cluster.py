@@ -151,6 +151,7 @@ class NodeCluster:
         self.cp.kubectl("delete", "knj", "--all", "--wait=false")
         jobs = f"{API}/remedyoperationjobs"
         self.until(lambda: not self.cp.get(jobs)["items"], 60, "the jobs are gone")
+        self.cp.kubectl("delete", "noderecords", "--all")  # a person's decision ends with its test
 
     def runs(self, thing: dict[str, Any]) -> bool:
         """Whether a Deployment or StatefulSet has as many ready pods as it wants."""

@@ -165,6 +165,17 @@ def test_a_persons_word_lasts_until_ten_minutes_without_the_fault() -> None:
     assert decide(NODE, [other], [over], T0).orders
 
 
+def test_a_fault_that_begins_within_the_ten_minutes_is_repaired_by_another_rule_after_them() -> None:
+    closed = a_past(reason=CloseReason.PERSON_CLOSED, false_since=T0 - 9 * MINUTE)
+    other = a_candidate(a_rule("another"), since=T0 - 5 * MINUTE)
+    decision = decide(NODE, [other], [closed], T0)
+    assert why(decision) == {"another": WaitReason.INCIDENT}
+    assert decision.at == T0 + MINUTE, "decided again when the ten minutes are over"
+    assert decide(NODE, [other], [closed], T0 + MINUTE).orders
+    same = a_candidate(since=T0 - 5 * MINUTE)
+    assert why(decide(NODE, [same], [closed], T0 + MINUTE)) == {"runtime": WaitReason.INCIDENT}
+
+
 def test_what_was_given_up_is_not_begun_again_in_the_same_incident() -> None:
     given_up = a_past(phase=JobPhase.FAILED, reason=CloseReason.GAVE_UP)
     assert why(decide(NODE, [a_candidate()], [given_up], T0)) == {"runtime": WaitReason.INCIDENT}
