@@ -395,10 +395,15 @@ class Structs(Generic[S]):
 
     def __call__(self, raw: bytes) -> S:
         try:
+            return self._decode_with_nulls(raw)
+        except RecursionError:
+            raise msgspec.ValidationError("the object is nested too deeply") from None
+
+    def _decode_with_nulls(self, raw: bytes) -> S:
+        try:
             return self._decode(raw)
         except msgspec.ValidationError:
-            plain = _without_nulls(msgspec.json.decode(raw))
-            return msgspec.convert(plain, self.kind)
+            return msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self.kind)
 
 
 def structs(kind: type[S]) -> Callable[[bytes], S]:

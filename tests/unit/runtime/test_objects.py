@@ -1,6 +1,7 @@
 """Decoding: only what we read, null for absent, never a guess."""
 
 import json
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import msgspec
@@ -164,3 +165,11 @@ def test_a_changed_part_is_the_new_one() -> None:
     nodes.put("n1", a_node(1, key="old"))
     nodes.put("n1", a_node(2, "12:00:10", key="new"))
     assert nodes.cache["n1"] == a_node(2, "12:00:10", key="new")
+
+
+@pytest.mark.parametrize("field", ["name", "unread"])
+def test_an_object_of_any_depth_is_read_or_refused(field: str) -> None:
+    for depth in (100, 800, 2_000, 20_000):
+        value = "[" * depth + "]" * depth
+        with suppress(msgspec.ValidationError):
+            structs(Node)(f'{{"metadata": {{"{field}": {value}}}}}'.encode())
