@@ -72,7 +72,7 @@ def connect(address: RedisAddress) -> "Redis":
 
 def parsed(url: str) -> SplitResult:
     """Return the parsed URL. Raises BadUrl."""
-    parts = urlsplit(url)
+    parts = _split(url)
     if parts.scheme not in PLAIN + SENTINEL:
         known = ", ".join(f"{scheme}://" for scheme in PLAIN + SENTINEL)
         raise BadUrl(f"{_safe(parts)!r} is no address of a Redis: begin with one of {known}")
@@ -94,6 +94,18 @@ def parsed(url: str) -> SplitResult:
     except ValueError as error:
         raise BadUrl(f"{_safe(parts)!r}: {error}") from error
     return parts
+
+
+def _split(url: str) -> SplitResult:
+    """Split the URL. `urlsplit` rejects a list of hosts with IPv6 addresses, as Sentinel needs."""
+    scheme, _, rest = url.partition("://")
+    try:
+        if scheme not in SENTINEL:
+            return urlsplit(url)
+        hosts, _, path = rest.partition("/")
+        return urlsplit(f"{scheme}:///{path}")._replace(netloc=hosts)
+    except ValueError as error:
+        raise BadUrl(f"this is no address of a Redis: {error}") from error
 
 
 def _safe(parts: SplitResult) -> str:

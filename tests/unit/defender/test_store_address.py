@@ -33,6 +33,7 @@ def test_every_way_to_a_redis_is_understood(url: str) -> None:
         ("redis://host:port", "host:port"),
         ("unix://", "needs the path of a socket"),
         ("redis+sentinel://a:26379", "names no master"),
+        ("redis://[::1", "no address of a Redis: Invalid IPv6 URL"),
         ("redis+sentinel://a:x/main", "'a:x' is no HOST:PORT of a Sentinel"),
     ],
 )
