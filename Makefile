@@ -2,12 +2,14 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
-# CPython 3.11 or 3.12: durable_rules does not import on 3.13. PYTHON=/path/to/python3.12 overrides the search.
-PYTHON ?= $(shell for p in python3 python3.12 python3.11; do \
-	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 13))' 2>/dev/null && { echo "$$p"; break; }; done)
+# PYTHON=/path/to/python3.12 overrides the search.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && { echo "$$p"; break; }; done)
 ARGS ?=
 # Byte code is kept, also where the environment says otherwise: or each of many processes would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
+# durable_rules calls a function that CPython 3.13 removed; its replacement takes the same arguments (docs/decisions/0003).
+export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
 # What writes charts/kubenode/crds, docs/reference and the lists of what images hold. The last two read tables and cases that
 # may lie beside the repository:
 # where they are missing, both say so or keep what was measured last.
@@ -18,7 +20,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "KubeNode needs CPython 3.11 or 3.12 (durable_rules does not import on 3.13)." \
+	@test -n "$(PYTHON)" || { echo "KubeNode needs CPython 3.11 to 3.14." \
 		"Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "KubeNode needs a C compiler (cc) to build durable_rules. Install gcc or clang." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)

@@ -14,7 +14,7 @@ from devtools.generators import ROOT, run
 
 HERE = Path(__file__).parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PYTHONS = ("3.11.9", "3.12.9")
+PYTHONS = ("3.11.9", "3.12.9", "3.13.5", "3.14.2")
 """Any patch from 3.11.3 on needs the same packages; `venv.sh` fails if one is missing."""
 NEITHER_CLOUD_NOR_HOST = ("traces",)
 """Extras of a program that controls no machines."""

@@ -11,6 +11,7 @@ name=$1 folder=$2 python=${PYTHON:-python3}
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:?seconds, such as: git log -1 --format=%ct}"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore
 export CFLAGS=-g0 PYTHONHASHSEED=0
+export CPPFLAGS=-DPyEval_CallObject=PyObject_CallObject # for durable_rules on CPython 3.13 and later
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

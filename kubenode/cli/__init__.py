@@ -2,7 +2,7 @@
 
 import sys
 
-SUPPORTED = ((3, 11), (3, 13))
+SUPPORTED = ((3, 11), (3, 15))
 """CPython from the first to below the second."""
 
 
@@ -23,7 +23,6 @@ def unsupported(version: tuple[int, int]) -> str:
         return ""
     release = ".".join(map(str, version))
     return (
-        f"this is Python {release}; KubeNode needs CPython 3.11 or 3.12, because its rule engine"
-        " durable_rules does not import on 3.13. Install one and name it:"
-        " make venv PYTHON=/path/to/python3.12"
+        f"this is Python {release}; KubeNode runs on CPython 3.11 to 3.14. Install one and name it:"
+        " make venv PYTHON=/path/to/python3.13"
     )

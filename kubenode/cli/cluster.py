@@ -103,5 +103,6 @@ def require_engine() -> None:
         raise Refusal(
             "the rule engine durable_rules is not installed (module durable_rules_engine), and"
             " nothing may act on the reference engine alone; run `make venv`, or"
-            " `pip install durable-rules==2.0.28` with a C compiler and CPython 3.11 or 3.12"
+            " `pip install durable-rules==2.0.28` with a C compiler and, on CPython 3.13 and later,"
+            " CPPFLAGS=-DPyEval_CallObject=PyObject_CallObject"
         )

@@ -36,8 +36,8 @@ REFUSALS = frozenset({"refused", "canary", "fatal"})
 """Reasons of an EngineError that lie in the program, not in the child."""
 _NO_ANSWER = frozenset({"died", "timeout", "protocol"})
 HOW_TO_GET_IT = (
-    "durable_rules cannot be imported ({why}): it needs CPython 3.11 or 3.12 and the package"
-    " durable-rules; until then rules are only observed, and nothing destructive is done"
+    "durable_rules cannot be imported ({why}): build the package durable-rules for this Python"
+    " with `make venv`; until then rules are only observed, and nothing destructive is done"
 )
 
 Spawn = Callable[[], Child]

@@ -33,6 +33,7 @@ PACKAGES = (
 )
 DNF_PACKAGES = ("dnf", "dnf-plugins-core", "rpm", "createrepo-c")
 """What a host has that is looked after by dnf beside apt; they build its packages as well."""
+SCRIPTS = Path("/usr/share/debootstrap/scripts")
 NOT_STARTED = ("chrony.service", "containerd.service", "ssh.service")
 """Units that Debian starts at every boot, and only some hosts of the tests need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
@@ -95,6 +96,15 @@ def _lock(path: Path) -> Iterator[None]:
         yield
 
 
+def debian_image(suite: str, packages: tuple[str, ...]) -> Path:
+    """Return the root folder of a minimal image of a Debian release with packages.
+
+    Raises MissingComponent when debootstrap fails.
+    """
+    name = f"debian-{suite}-{_digest(' '.join(packages))}"
+    return _once(name, lambda root: _bootstrap(suite, packages, root))
+
+
 def _mirror() -> str:
     """The Debian mirror that this machine is set up to use."""
     wanted = ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)"]
@@ -106,13 +116,15 @@ def _mirror() -> str:
     return "http://deb.debian.org/debian"
 
 
-def _make_image(root: Path) -> None:
+def _bootstrap(suite: str, packages: tuple[str, ...], root: Path) -> None:
     log = root.with_suffix(".log")
+    recipe = SCRIPTS / suite  # a release that is younger than this debootstrap has none
+    script = [] if recipe.exists() else [str(SCRIPTS / "sid")]
     with log.open("wb") as output:
         done = subprocess.run(
             [
-                *("debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"),
-                *(SUITE, str(root), _mirror()),
+                *("debootstrap", "--variant=minbase", f"--include={','.join(packages)}"),
+                *(suite, str(root), _mirror(), *script),
             ],
             stdout=output,
             stderr=output,
@@ -120,7 +132,11 @@ def _make_image(root: Path) -> None:
         )
     if done.returncode != 0:
         end = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-        raise MissingComponent(f"no image for hosts: debootstrap failed, see {log}:\n{end}")
+        raise MissingComponent(f"no image of {suite}: debootstrap failed, see {log}:\n{end}")
+
+
+def _make_image(root: Path) -> None:
+    _bootstrap(SUITE, PACKAGES, root)
     for archive in (root / "var/cache/apt/archives").glob("*.deb"):
         archive.unlink()
     conf = root / "etc/systemd/system.conf.d/kubenode-tests.conf"

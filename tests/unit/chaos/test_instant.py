@@ -56,8 +56,10 @@ def test_tasks_that_all_wait_for_each_other_are_an_error() -> None:
 
 def test_sets_of_tasks_are_in_the_order_in_which_they_began() -> None:
     async def named() -> list[str]:
-        tasks = {asyncio.create_task(asyncio.sleep(0), name=f"task-{n}") for n in range(5)}
-        done, _ = await asyncio.wait(tasks)
+        tasks = [asyncio.ensure_future(asyncio.sleep(0)) for _ in range(5)]
+        for number, task in enumerate(tasks):
+            task.set_name(f"task-{number}")
+        done, _ = await asyncio.wait(set(tasks))
         order = [task.get_name() for task in done]
         assert order == sorted(order, key=lambda name: int(name.partition("-")[2]))
         return order

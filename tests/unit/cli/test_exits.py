@@ -40,14 +40,13 @@ def test_our_own_mistakes_are_not_hidden() -> None:
         raise group
 
 
-@pytest.mark.parametrize("version", [(3, 10), (3, 13), (3, 14)])
+@pytest.mark.parametrize("version", [(3, 10), (3, 15)])
 def test_another_python_is_refused_with_the_reason_and_the_remedy(version: tuple[int, int]) -> None:
     why = unsupported(version)
     assert f"Python {version[0]}.{version[1]}" in why
-    assert "durable_rules" in why
     assert "make venv PYTHON=" in why
 
 
-@pytest.mark.parametrize("version", [(3, 11), (3, 12)])
+@pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13), (3, 14)])
 def test_supported_pythons_pass(version: tuple[int, int]) -> None:
     assert unsupported(version) == ""

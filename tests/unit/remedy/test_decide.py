@@ -165,7 +165,7 @@ def test_a_persons_word_lasts_until_ten_minutes_without_the_fault() -> None:
     assert decide(NODE, [other], [over], T0).orders
 
 
-def test_a_fault_that_begins_within_the_ten_minutes_is_repaired_by_another_rule_after_them() -> None:
+def test_a_fault_within_the_ten_minutes_is_repaired_by_another_rule_after_them() -> None:
     closed = a_past(reason=CloseReason.PERSON_CLOSED, false_since=T0 - 9 * MINUTE)
     other = a_candidate(a_rule("another"), since=T0 - 5 * MINUTE)
     decision = decide(NODE, [other], [closed], T0)
