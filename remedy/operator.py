@@ -67,6 +67,8 @@ from remedy.job.migration.access import PodAccess
 from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
+from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.rollback import RollbackAct
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import JobWakes
@@ -491,7 +493,6 @@ class RemedyOperator:
                 store,
                 events,
                 others,
-                backs,
                 ClockTerm(self._clock),
                 self.records,
                 self._restored,
@@ -507,9 +508,9 @@ class RemedyOperator:
                 replacing,
                 events,
                 others,
-                backs,
                 self.settings.node_keys,
             ),
+            steps=StepAccess(readers={"rollbackComponent": backs}, actors={RollbackAct: backs}),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,

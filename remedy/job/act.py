@@ -6,9 +6,19 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
+from remedy.job.model import (
+    Act,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    Requested,
+    StepAct,
+)
 from remedy.job.moves import needed
 from remedy.job.request_notes import to_note
+from remedy.job.stepaccess import StepAccess
 from remedy.plannedevents.observation import EventObservation, evacuation
 
 
@@ -44,10 +54,6 @@ class Effects(Protocol):
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
     async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult: ...
-    async def roll_back(self, job: Job) -> JobActResult:
-        """Request the rollback of the component that the current step names."""
-        ...
-
     async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
         """Tell the provider that the planned event named in the step's record may start."""
         ...
@@ -84,9 +90,16 @@ class PermitClient(Protocol):
 
 
 async def act(
-    job: Job, what: JobAct, observation: JobObservation, effects: Effects, leave: PermitClient
+    job: Job,
+    what: Act,
+    observation: JobObservation,
+    effects: Effects,
+    leave: PermitClient,
+    steps: StepAccess,
 ) -> tuple[Job, JobActResult]:
     """Do the act; return its result and the job with the version that our own write produced."""
+    if isinstance(what, StepAct):
+        return job, await steps.act(job, what, observation)
     result = JobActResult(what)
     match what:
         case JobAct.NONE:
@@ -140,8 +153,6 @@ async def act(
             await effects.unprotect(job)
         case JobAct.REPLACE:
             return job, await effects.replace(job, observation.node)
-        case JobAct.ROLL_BACK:
-            return job, await effects.roll_back(job)
         case JobAct.APPROVE_EVENT:
             return job, await effects.approve_event(job, observation)
         case JobAct.START_HANDOVER:
@@ -153,7 +164,7 @@ async def act(
     return job, result
 
 
-def _to_result(what: JobAct, answer: Verdict | str) -> JobActResult:
+def _to_result(what: Act, answer: Verdict | str) -> JobActResult:
     return (
         JobActResult(what, error=answer)
         if isinstance(answer, str)

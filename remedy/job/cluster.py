@@ -37,8 +37,6 @@ from remedy.power.replacer import Replacing
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
-from remedy.rollback.access import Rollbacks
-from remedy.rollback.observation import RollbackObservation
 from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 
@@ -59,7 +57,6 @@ class ClusterWorld:
     store: JobStore
     event_access: EventAccess
     handovers: Handovers
-    rollbacks: Rollbacks
     term: ClockTerm
     records: NodeRecords
     freeze: Callable[[], str]
@@ -113,9 +110,6 @@ class ClusterWorld:
     async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
         return await self.replacing_access.observe(job, node)
 
-    async def rollback(self, job: Job) -> RollbackObservation:
-        return await self.rollbacks.observe(job)
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return await self.event_access.planned(job, node)
 
@@ -153,7 +147,6 @@ class ClusterEffects:
     replacing_access: Replacing
     event_access: EventAccess
     handovers: Handovers
-    rollbacks: Rollbacks
     node_keys: NodeKeys
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
@@ -212,9 +205,6 @@ class ClusterEffects:
 
     async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
         return await self.replacing_access.ask(job, node)
-
-    async def roll_back(self, job: Job) -> JobActResult:
-        return await self.rollbacks.ask(job)
 
     async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
         return await self.event_access.approve(job, observation)

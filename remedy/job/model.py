@@ -22,7 +22,6 @@ from kubenode.api.v1alpha1 import (
     Step,
     Verdict,
 )
-from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentRequest,
     AlsoMatched,
@@ -38,7 +37,6 @@ from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
 from remedy.handover.observation import HandoverObservation
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
-from remedy.rollback.observation import RollbackObservation
 from rules.history import DAWN
 from rules.truth import Truth
 
@@ -63,8 +61,16 @@ CLOSING = "Closing"
 """Condition type of a job that is decided to end and first undoes its own changes."""
 
 
+class StepAct(StrEnum):
+    """Base of the acts that belong to one kind of step. The module of the kind declares them, and
+    `remedy.job.stepaccess` finds the object that carries them out by this class.
+    """
+
+
 class JobAct(StrEnum):
-    """The one change of the outside world that a round makes; each is idempotent."""
+    """The one change of the outside world that a round makes; each is idempotent. The acts of
+    single kinds of steps are a StepAct.
+    """
 
     NONE = "None"
     ADD_FINALIZER = "AddFinalizer"
@@ -87,7 +93,6 @@ class JobAct(StrEnum):
     FENCE = "Fence"
     UNFENCE = "Unfence"
     REPLACE = "Replace"
-    ROLL_BACK = "RollBack"
     APPROVE_EVENT = "ApproveEvent"
     START_HANDOVER = "HandOver"
     TAKE_BACK = "TakeBack"
@@ -98,6 +103,8 @@ class JobAct(StrEnum):
     PROTECT = "Protect"
     UNPROTECT = "Unprotect"
 
+
+Act = JobAct | StepAct
 
 HARMFUL = frozenset({JobAct.CORDON, JobAct.EVICT})
 """Acts that take something away from workloads: they need a permit and evidence that is
@@ -415,7 +422,7 @@ class JobActResult:
     failed; "" if it did not.
     """
 
-    act: JobAct
+    act: Act
     verdict: Verdict | None = None
     error: str = ""
     evicted: tuple[str, ...] = ()
@@ -476,8 +483,8 @@ class JobObservation:
     """The planned events that the job was made for."""
     handed: HandoverObservation | None = None
     """The object of the current step that another system works on; None: not read."""
-    rollback: RollbackObservation | None = None
-    """Progress of the rollback of the machine's component; None: not asked."""
+    step: object | None = None
+    """What the step under way reads from outside, in the type of its kind; None: not read."""
     hearing_since: datetime | None = DAWN
     """Start of the time without a gap in our caches and connections; None: there is a gap now."""
     clock_since: datetime = DAWN
@@ -507,59 +514,5 @@ def binding(job: Job, record: StepStatus) -> bool:
     return record.index < len(steps) and steps[record.index].irreversible
 
 
-SUPPORTED = frozenset(
-    {
-        "cordon",
-        "uncordon",
-        "migrate",
-        "notify",
-        "label",
-        "annotate",
-        "wait",
-        "agent",
-        "collect",
-        "reboot",
-        "powerOff",
-        "powerOn",
-        "powerCycle",
-        "fence",
-        "replace",
-        "rollbackComponent",
-        "waitForEvent",
-        "waitForApproval",
-        "approveEvent",
-        "webhook",
-        "createObject",
-    }
-)
-
-
 ACTING = frozenset({Mode.ENFORCE, Mode.APPROVE})
-
-
-def unsupported(ladder: list[Rung]) -> str:
-    """Return what this version cannot do in `ladder`, as a sentence; "" if it supports
-    all of it.
-    """
-    for rung in ladder:
-        for step in rung.steps:
-            if why := unsupported_step(step):
-                return f"rung {rung.name}: {why}"
-    return ""
-
-
-def unable(rule: NodeRemedierSpec) -> str:
-    """Return why this version cannot do what a rule asks for; "" if it can.
-
-    Only modes that act take steps, so a rule in DryRun may name steps of later versions.
-    """
-    return unsupported(rule.ladder or []) if rule.mode in ACTING else ""
-
-
-def unsupported_step(step: Step) -> str:
-    """Return why this version cannot do the step; "" if it can."""
-    if step.name not in SUPPORTED:
-        return f"step {step.name} is not available in this version"
-    if step.replace is not None and step.replace.surge != "None":
-        return "step replace with surge First is not available in this version"
-    return ""
+"""Modes in which jobs take steps."""

@@ -17,15 +17,14 @@ from remedy.job.model import (
 )
 from remedy.job.moves import needed
 from remedy.job.planned_events import holding
+from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.provider_request import (
     asks_power,
     asks_replacing,
-    asks_rollback,
     force_fault_true,
 )
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.observation import PowerObservation, ReplacementObservation
-from remedy.rollback.observation import RollbackObservation
 from rules.truth import Truth
 
 
@@ -78,10 +77,6 @@ class JobReader(Protocol):
 
     async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation: ...
 
-    async def rollback(self, job: Job) -> RollbackObservation:
-        """Return the progress of the rollback that the current step requested."""
-        ...
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         """Return the planned events that the job was made for, in their current state."""
         ...
@@ -110,6 +105,7 @@ class JobReader(Protocol):
 async def observe(
     job: Job,
     world: JobReader,
+    steps: StepAccess,
     now: datetime,
     act_result: JobActResult | None = None,
     *,
@@ -140,7 +136,7 @@ async def observe(
         woken=woken,
         power=power,
         replacing=await world.replacing(job, node) if asks_replacing(job) else None,
-        rollback=await world.rollback(job) if asks_rollback(job) else None,
+        step=await steps.observe(job, node),
         unasked=unasked,
         events=events,
         handed=await world.handed(job, node) if _handing(job) else None,

@@ -12,7 +12,7 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job import silence
-from remedy.job.model import CLOSING, Job, JobAct, JobObservation
+from remedy.job.model import CLOSING, Act, Job, JobAct, JobObservation
 from remedy.job.power_record import (
     BACK,
     INTENT,
@@ -33,7 +33,7 @@ the request.
 WITHIN = timedelta(minutes=15)
 """A person is called if the machine does not run within this time."""
 
-Move = tuple[Job, JobAct]
+Move = tuple[Job, Act]
 
 
 def switch_on_again(job: Job, observation: JobObservation) -> Move | None:

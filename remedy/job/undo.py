@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from remedy.job import marks
 from remedy.job.created_objects import handed, taken_back
 from remedy.job.migration import surge_replicas
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
+from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation
 from remedy.job.power_record import must_switch_on
 from remedy.job.power_undo import switch_on_again
 
@@ -28,11 +28,11 @@ class OwnedChange:
     move: returns the next move towards undoing it, if a single act is not enough
     """
 
-    act: JobAct
+    act: Act
     owned: Callable[[Job], bool]
     off: Callable[[Job], Job]
     there: Callable[[Job, NodeObservation | None], bool] | None = None
-    move: Callable[[Job, JobObservation], tuple[Job, JobAct] | None] | None = None
+    move: Callable[[Job, JobObservation], tuple[Job, Act] | None] | None = None
 
 
 def disowned(job: Job, *names: str) -> Job:
@@ -93,7 +93,7 @@ def owns(job: Job) -> bool:
     return any(change.owned(job) for change in OWNED_CHANGES)
 
 
-def undo(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
+def undo(job: Job, observation: JobObservation) -> tuple[Job, Act] | None:
     """Undo the first change that exists; None: nothing of ours is left. Marks on the node that name
     the job are its own, even if somebody removed the status that said so.
     """
@@ -109,7 +109,7 @@ def undo(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
 
 def _undo(
     candidates: Iterable[OwnedChange], job: Job, observation: JobObservation
-) -> tuple[Job, JobAct] | None:
+) -> tuple[Job, Act] | None:
     for change in candidates:
         if not change.owned(job):
             continue
@@ -126,9 +126,7 @@ def _undo(
     return None
 
 
-def undo_others(
-    job: Job, observation: JobObservation, excluded: JobAct
-) -> tuple[Job, JobAct] | None:
+def undo_others(job: Job, observation: JobObservation, excluded: Act) -> tuple[Job, Act] | None:
     """Undo all but the change that the act `excluded` would undo, and forget what is undone; None:
     done.
     """
@@ -142,7 +140,7 @@ def undo_others(
     return (job, JobAct.NONE) if others else None
 
 
-def owns_others(job: Job, excluded: JobAct) -> bool:
+def owns_others(job: Job, excluded: Act) -> bool:
     """Report whether the job owns anything but the change that the act `excluded` would undo."""
     return any(change.owned(job) for change in OWNED_CHANGES if change.act is not excluded)
 

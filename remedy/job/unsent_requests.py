@@ -6,7 +6,7 @@ After a restart that knowledge is lost, and the request counts as sent.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import Job, JobAct
+from remedy.job.model import Act, Job, JobAct
 from remedy.job.power_record import OUTCOME
 
 ASKING = frozenset(
@@ -33,7 +33,7 @@ class Unasked:
         """Report whether the request in the job's status has not been sent by this process."""
         return job.name in self._requests and self._requests[job.name] == _request(job)
 
-    def acting(self, job: Job, what: JobAct) -> None:
+    def acting(self, job: Job, what: Act) -> None:
         """Record that `what` is about to be done: its request counts as sent."""
         if what in ASKING:
             self.forget(job.name)

@@ -18,12 +18,6 @@ class NoPower:
     async def replacing(self, job: Job, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)
 
-    async def rollback(self, job: Job) -> NoReturn:
-        raise AssertionError(WHY)
-
-    async def roll_back(self, job: Job) -> NoReturn:
-        raise AssertionError(WHY)
-
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)
 

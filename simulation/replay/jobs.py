@@ -33,6 +33,7 @@ from remedy.job.model import (
     Requested,
 )
 from remedy.job.nodes import observe_node, same
+from remedy.job.stepaccess import StepAccess
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
@@ -122,6 +123,7 @@ class Jobs(NobodyOutside, NoPower):
             jobs=self,
             world=reads,
             effects=self,
+            steps=StepAccess(),
             leave=budget,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),

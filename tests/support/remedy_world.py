@@ -49,6 +49,7 @@ from remedy.job.model import (
     Pods,
     Requested,
 )
+from remedy.job.stepaccess import StepAccess
 from remedy.job.store import status_patch
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.leave import act_request, is_written, live_target, request_of, to_refused_result
@@ -305,9 +306,6 @@ class FakeWorld:
     async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         return self.outside.handed(job)
 
-    async def rollback(self, job: Job) -> RollbackObservation:
-        return RollbackObservation(Back.FAILED, why="no Machine of kubenode.io stands for the node")
-
     async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
         self._may_disrupt(job)
         return self.outside.approve(job, seen, self._write)
@@ -340,9 +338,6 @@ class FakeWorld:
 
     async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
         return self.host.replacing()
-
-    async def roll_back(self, job: Job) -> JobActResult:
-        raise AssertionError("there is nothing to take back")
 
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
@@ -498,11 +493,15 @@ class FakeWorld:
         self.boot = f"boot-{int(self.boot.removeprefix('boot-')) + 1}"
         self.hung = self.sick = False
 
+    def steps(self) -> StepAccess:
+        return StepAccess(readers={"rollbackComponent": NoRollback()})
+
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(
             jobs=self,
             world=Reads(self),
             effects=self,
+            steps=self.steps(),
             leave=self,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),
@@ -526,6 +525,13 @@ class FakeWorld:
                 self.clock.step(min(pause, timedelta(minutes=1)))
             else:
                 self.clock.step(timedelta(seconds=1))
+
+
+class NoRollback:
+    """No Machine stands for the node, so that there is nothing to take back."""
+
+    async def observe(self, job: Job, node: NodeObservation | None) -> RollbackObservation:
+        return RollbackObservation(Back.FAILED, why="no Machine of kubenode.io stands for the node")
 
 
 @dataclass
@@ -567,7 +573,7 @@ class Reads:
         self.check, self.unavailable = world.check, world.unavailable
         self.power, self.replacing = world.power, world.replacing
         self.planned, self.handed = world.planned, world.handed
-        self.rollback, self.recorded = world.rollback, world.recorded
+        self.recorded = world.recorded
         self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.restored = world.restored
         self.stronger, self.successor = world.stronger, world.successor

@@ -24,6 +24,7 @@ from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
 from remedy.job.model import (
+    Act,
     FaultAssessment,
     Job,
     JobAct,
@@ -59,19 +60,6 @@ REFUSED_AGAIN = timedelta(seconds=30)
 """Interval after which an act that the last check prevented is considered again."""
 LATEST = timedelta(minutes=5)
 """Upper bound of the delay that a provider asks for."""
-POLLED = frozenset(
-    {
-        "reboot",
-        "powerOff",
-        "powerOn",
-        "powerCycle",
-        "fence",
-        "replace",
-        "rollbackComponent",
-        "createObject",
-    }
-)
-"""Steps that show progress only at the provider, or in another system's object."""
 POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
 """Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
 the machine.
@@ -93,7 +81,7 @@ class ProviderRequest:
     """
 
     word: str
-    act: JobAct
+    act: Act
     state: bool
 
 
@@ -101,7 +89,6 @@ OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True)
 ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
 RESET = ProviderRequest("reset", JobAct.RESET, state=False)
 REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
-ROLL_BACK = ProviderRequest("rollback", JobAct.ROLL_BACK, state=False)
 GUARDED = (OFF, RESET, REPLACE)
 """Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
 
@@ -478,15 +465,4 @@ def asks_replacing(job: Job) -> bool:
         and job.phase is JobPhase.RUNNING
         and record is not None
         and record.name == "replace"
-    )
-
-
-def asks_rollback(job: Job) -> bool:
-    """Report whether the progress of a component's rollback must be read."""
-    record = job.running_record
-    return (
-        job.close_reason is None
-        and job.phase is JobPhase.RUNNING
-        and record is not None
-        and record.name == "rollbackComponent"
     )

@@ -15,7 +15,7 @@ from support.remedy_builders import JOB, a_job, granted, seen
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import JobAct, JobActResult, NodeObservation
+from remedy.job.model import Act, JobAct, JobActResult, NodeObservation
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
 from remedy.job.steps.provider_request import asks_power, asks_replacing
@@ -68,8 +68,8 @@ class DarkWorld:
         self.heard: JobActResult | None = None
         self.unasked = Unasked()
         self.called = self.deleted = False
-        self.acts: list[JobAct] = []
-        self.requests: list[tuple[JobAct, str, str]] = []
+        self.acts: list[Act] = []
+        self.requests: list[tuple[Act, str, str]] = []
 
     def round(self) -> None:
         see = seen(
@@ -105,7 +105,7 @@ class DarkWorld:
             "InstanceGroup", "fake:///n1", "pool-a", why="nobody makes another"
         )
 
-    def _do(self, act: JobAct) -> None:
+    def _do(self, act: Act) -> None:
         self.acts.append(act)
         self.heard = JobActResult(act)
         node = self.node
@@ -131,7 +131,7 @@ class DarkWorld:
             case _:
                 pass
 
-    def _switch(self, act: JobAct) -> RequestOutcome:
+    def _switch(self, act: Act) -> RequestOutcome:
         if self.provider == "unreachable":
             return RequestOutcome.UNCLEAR
         if act is JobAct.POWER_OFF:

@@ -31,7 +31,7 @@ from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
 from remedy.job.migration import surge_replicas
 from remedy.job.migration.force import deletion
 from remedy.job.migration.surge_replicas import SurgeDeployment, lowered, places, refusal
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
+from remedy.job.model import Act, Job, JobAct, JobActResult, NodeObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.power.observation import PowerObservation
@@ -56,7 +56,7 @@ def draining(*after: dict[str, Any], output: dict[str, str] | None = None, **spe
     return a_job(rung(*after, **spec), rung(), status=running(1, CORDONED, record))
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
+def moved(job: Job, **what: Any) -> tuple[Job, Act]:
     return step(job, seen(**{"node": READY, **what}))
 
 

@@ -377,7 +377,7 @@ async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> 
     obj = an_object(evacuate(APPROVE, WAIT), hostEvents=["reboot-1"])
     world = BeginsMeanwhile(obj)
     world.outside.planned = (an_event(),)
-    looked = await observe(approving(), Reads(world), T0)
+    looked = await observe(approving(), Reads(world), world.steps(), T0)
     assert [event.phase for event in looked.events] == [HostEventPhase.ACTIVE]
     assert looked.fault.evidence is Truth.TRUE
 
@@ -447,5 +447,5 @@ def test_a_node_is_not_given_back_when_its_event_may_still_come_soon(
 async def test_the_evidence_is_asked_for_while_an_event_is_waited_for() -> None:
     world = a_world(WAIT)
     await world.run(lambda w: w.obj.status.step == 2, 2)
-    looked = await observe(world.job, Reads(world), world.clock.now())
+    looked = await observe(world.job, Reads(world), world.steps(), world.clock.now())
     assert looked.fault.evidence is Truth.TRUE

@@ -25,7 +25,7 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
-from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, Pods
+from remedy.job.model import Act, CloseReason, FaultAssessment, Job, JobAct, Pods
 from remedy.job.moves import LONGEST_DOUBT, SETTLES
 from remedy.job.step import step
 from remedy.job.wake import requeue_at
@@ -53,7 +53,7 @@ def yielded() -> Job:
 JOBS = {"draining": draining, "yielded": yielded}
 
 
-def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tuple[Job, JobAct]:
+def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tuple[Job, Act]:
     """Every move of that moment, and the act that it ends with."""
     world = seen(
         now=T0 + seconds * SECOND,

@@ -37,6 +37,7 @@ from remedy.job.decisions import approved
 from remedy.job.marks import MARKS
 from remedy.job.model import (
     HARMFUL,
+    Act,
     Blocked,
     FaultAssessment,
     Job,
@@ -367,7 +368,7 @@ def says_why_it_waits(job: Job, seen: JobObservation) -> bool:
     )
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
+def moved(job: Job, **what: Any) -> tuple[Job, Act]:
     return step(job, seen(**what))
 
 
