@@ -68,6 +68,8 @@ from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
 from remedy.job.steps.rollback import RollbackAct
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
@@ -502,15 +504,20 @@ class RemedyOperator:
                 store,
                 nodes,
                 pods,
-                notices,
                 power,
                 fencing,
                 replacing,
                 events,
                 others,
-                self.settings.node_keys,
             ),
-            steps=StepAccess(readers={"rollbackComponent": backs}, actors={RollbackAct: backs}),
+            steps=StepAccess(
+                readers={"rollbackComponent": backs},
+                actors={
+                    NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
+                    NotifyAct: notices,
+                    RollbackAct: backs,
+                },
+            ),
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,

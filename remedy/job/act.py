@@ -35,18 +35,6 @@ class Effects(Protocol):
         ...
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult: ...
-    async def notify(self, job: Job) -> str:
-        """Notify people; return why that failed, "" if it did not."""
-        ...
-
-    async def label(self, job: Job) -> JobActResult:
-        """Set the step's label. Outcome REFUSED: rules may not set this key."""
-        ...
-
-    async def annotate(self, job: Job) -> JobActResult:
-        """Set the step's annotation. Outcome REFUSED: rules may not set this key."""
-        ...
-
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         """Send POWER_OFF, POWER_ON or RESET for the machine that the step's record names."""
         ...
@@ -131,12 +119,6 @@ async def act(
             return job, await effects.evict(
                 job, observation.pods.due if observation.pods is not None else ()
             )
-        case JobAct.NOTIFY:
-            return job, JobActResult(what, error=await effects.notify(job))
-        case JobAct.LABEL:
-            return job, await effects.label(job)
-        case JobAct.ANNOTATE:
-            return job, await effects.annotate(job)
         case JobAct.DELETE:
             await effects.delete(job)
         case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.RESET:

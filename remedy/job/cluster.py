@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
-from kubenode.api.v1alpha1.ladder import AnnotateStep, LabelStep
 from kubenode.runtime.recorder import EventRecorder
 from remedy.handover.access import Handovers
 from remedy.handover.observation import HandoverObservation
@@ -25,19 +24,17 @@ from remedy.job.model import (
     Requested,
 )
 from remedy.job.nodes import NodeAccess
-from remedy.job.notices import Notices
 from remedy.job.store import JobStore
 from remedy.noderecord.store import NodeRecords
 from remedy.plannedevents.access import EventAccess
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.power.observation import PowerObservation, ReplacementObservation
 from remedy.power.replacer import Replacing
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
-from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 
 
@@ -141,13 +138,11 @@ class ClusterEffects:
     store: JobStore
     nodes: NodeAccess
     pod_access: PodAccess
-    notices: Notices
     power_access: PowerAccess
     fencing: Fencing
     replacing_access: Replacing
     event_access: EventAccess
     handovers: Handovers
-    node_keys: NodeKeys
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -169,30 +164,6 @@ class ClusterEffects:
 
     async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         return await self.pod_access.evict(job, pods)
-
-    async def notify(self, job: Job) -> str:
-        return await self.notices.send(job)
-
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step is not None else None
-        return await self._set_key(job, JobAct.LABEL, "labels", step)
-
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step is not None else None
-        return await self._set_key(job, JobAct.ANNOTATE, "annotations", step)
-
-    async def _set_key(
-        self, job: Job, act: JobAct, field: str, step: LabelStep | AnnotateStep | None
-    ) -> JobActResult:
-        """Set the key unless it is refused: the rule may have been stored before the key was
-        refused.
-        """
-        if step is None:
-            return JobActResult(act)
-        if why := self.node_keys.refusal(step.key, job.disruption):
-            return JobActResult(act, outcome=RequestOutcome.REFUSED, error=f"key {why}")
-        await self.nodes.set(job, field, step.key, step.value)
-        return JobActResult(act)
 
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         return await self.power_access.switch(job, what, node)

@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 from prometheus_client import CollectorRegistry
 
-from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob, Rung, Verdict
+from kubenode.api.v1alpha1 import Disruption, NodeRemedier, RemedyOperationJob, Rung, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentAnswers,
     AgentRequest,
@@ -31,9 +31,12 @@ from remedy.job.model import (
     NodeObservation,
     Pods,
     Requested,
+    StepAct,
 )
 from remedy.job.nodes import observe_node, same
 from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.none import NoPower
 from remedy.remedier.judge import Judge
@@ -123,7 +126,7 @@ class Jobs(NobodyOutside, NoPower):
             jobs=self,
             world=reads,
             effects=self,
-            steps=StepAccess(),
+            steps=StepAccess(actors={NotifyAct: self, NodeKeyAct: NodeKeyActor(self, allow_key)}),
             leave=budget,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),
@@ -356,20 +359,14 @@ class Jobs(NobodyOutside, NoPower):
         if (node := self._fleet.get(job.spec.node_name)) is not None:
             self._fleet.annotate(node.metadata.name, removed(node.metadata.annotations, job.mark))
 
-    async def notify(self, job: Job) -> str:
-        return ""
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        """Do the act of a step. Notifications reach nobody here."""
+        return JobActResult(what)
 
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step is not None else None
-        if step is not None:
-            self._fleet.label(job.spec.node_name, {step.key: step.value})
-        return JobActResult(JobAct.LABEL)
-
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step is not None else None
-        if step is not None:
-            self._fleet.annotate(job.spec.node_name, {step.key: step.value})
-        return JobActResult(JobAct.ANNOTATE)
+    async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
+        """Set a label or annotation of the job's node, or remove it with None."""
+        change = self._fleet.label if kind == "labels" else self._fleet.annotate
+        change(job.spec.node_name, {key: value})
 
     # -- what it reads ----------------------------------------------------------------------------
 
@@ -398,6 +395,11 @@ class Jobs(NobodyOutside, NoPower):
         reporters = self._fleet.reporters.get(job.spec.node_name)
         count = reporters.pods if reporters is not None else 0
         return self._entries[job.name].leaving.observe_pods(count, self._clock.now())
+
+
+def allow_key(key: str, disruption: Disruption) -> str:
+    """Refuse no key: rules were checked before the replay."""
+    return ""
 
 
 def _past(entry: ReplayedJob) -> Past:

@@ -48,8 +48,12 @@ from remedy.job.model import (
     NodeObservation,
     Pods,
     Requested,
+    StepAct,
 )
 from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
+from remedy.job.steps.table import STEP_ACTS
 from remedy.job.store import status_patch
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.leave import act_request, is_written, live_target, request_of, to_refused_result
@@ -288,7 +292,7 @@ class FakeWorld:
         no = Blocked(blocked[0], "pdb=shop/cart", "PDB shop/cart: no") if blocked else None
         return JobActResult(JobAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
 
-    async def notify(self, job: Job) -> str:
+    def _notify(self, job: Job) -> JobActResult:
         record = job.record
         assert record is not None
 
@@ -298,7 +302,7 @@ class FakeWorld:
                 self.notices.append(name)
 
         self._write("notify", apply)
-        return ""
+        return JobActResult(NotifyAct.NOTIFY)
 
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return self.outside.planned
@@ -317,21 +321,15 @@ class FakeWorld:
     async def take_back(self, job: Job) -> JobActResult:
         return self.outside.take_back(job, self._write)
 
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step else None
-        assert step is not None
-        if self.refused_key:
-            return JobActResult(
-                JobAct.LABEL, outcome=RequestOutcome.REFUSED, error=self.refused_key
-            )
-        self._write("label", lambda: self.labels.update({step.key: step.value}))
-        return JobActResult(JobAct.LABEL)
+    async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
+        keys, verb = (self.labels, "label") if kind == "labels" else (self.annotations, "annotate")
 
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step else None
-        assert step is not None
-        self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
-        return JobActResult(JobAct.ANNOTATE)
+        def apply() -> None:
+            keys.pop(key, None)
+            if value is not None:
+                keys[key] = value
+
+        self._write(verb if value is not None else f"remove {verb}", apply)
 
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return self.host.power(self.clock.now())
@@ -494,7 +492,16 @@ class FakeWorld:
         self.hung = self.sick = False
 
     def steps(self) -> StepAccess:
-        return StepAccess(readers={"rollbackComponent": NoRollback()})
+        keys = NodeKeyActor(self, lambda key, class_: self.refused_key.removeprefix("key "))
+        acts = dict.fromkeys(STEP_ACTS, self)
+        return StepAccess({"rollbackComponent": NoRollback()}, {**acts, NodeKeyAct: keys})
+
+    async def act(self, job: Job, what: StepAct, seen: JobObservation) -> JobActResult:
+        match what:
+            case NotifyAct.NOTIFY:
+                return self._notify(job)
+            case _:
+                raise AssertionError(f"{what}: there is nothing here to do that with")
 
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(

@@ -16,6 +16,7 @@ from remedy.job.planned_events import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
 from remedy.job.silence import has_passed
 from remedy.job.steps.agent import ANSWER_GRACE
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import deadline, ends_at, waits_for_provider
 from remedy.plannedevents.observation import BEFORE, Ending, EventObservation, ending
 from remedy.power.observation import RequestOutcome
@@ -197,3 +198,9 @@ def _record_answer(
             return hold(
                 updated, observation.now, HoldReason.PROVIDER_UNREACHABLE, result.error, until=until
             )
+
+
+HANDLERS = {
+    "waitForEvent": StepHandler(wait_for_event),
+    "approveEvent": StepHandler(approve_event),
+}

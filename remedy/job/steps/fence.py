@@ -11,6 +11,7 @@ from kubenode.providers.port import PowerState
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
 from remedy.job.records import disrupt, done, failed, late
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import proven_dark, unread
 from remedy.job.undo import disowned
 
@@ -59,3 +60,6 @@ def _until_free(job: Job, observation: JobObservation, record: StepStatus, ended
     reading = observation.power.description if observation.power is not None else ""
     rest = f"; {remaining} pods are still there" if remaining else ""
     return done(job, observation, record, f"fenced, proven dark: {reading}{rest}")
+
+
+HANDLERS = {"fence": StepHandler(fence, polled=True)}

@@ -14,6 +14,7 @@ from remedy.job.created_objects import MADE, PATH, TAKEN_BACK, YES
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.job.moves import Move, due, hold, is_waiting_for, wait
 from remedy.job.records import disrupt, done, failed, late, put
+from remedy.job.steps.handler import StepHandler
 from remedy.power.observation import RequestOutcome
 
 
@@ -134,3 +135,9 @@ def _hold_message(job: Job) -> str:
 
 def _noted(job: Job, record: StepStatus, **notes: str) -> Job:
     return put(job, record.model_copy(update={"output": {**record.output, **notes}}))
+
+
+HANDLERS = {
+    "webhook": StepHandler(webhook),
+    "createObject": StepHandler(create_object, polled=True),
+}

@@ -19,6 +19,7 @@ from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObse
 from remedy.job.moves import MESSAGE, Move, due, healed, hold, is_waiting_for, wait
 from remedy.job.records import begun, disrupt, late, put
 from remedy.job.silence import already
+from remedy.job.steps.handler import StepHandler
 
 
 def migrate(
@@ -143,3 +144,6 @@ def _waiting(job: Job, observation: JobObservation, record: StepStatus, pods: Po
         updated = record.model_copy(update={"message": pods.waiting[:MESSAGE]})
         return put(job, updated), JobAct.NONE
     return wait(job)
+
+
+HANDLERS = {"migrate": StepHandler(migrate)}

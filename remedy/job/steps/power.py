@@ -12,6 +12,7 @@ from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move
 from remedy.job.power_record import OUTCOME, WAS
 from remedy.job.records import begun, done, failed, put
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import (
     GONE,
     OFF,
@@ -239,3 +240,10 @@ def _not_in_time(job: Job, observation: JobObservation, step: Step, what: str) -
         if power is None
         else f"{why}; {power.provider or 'no provider'} says {power.description}"
     )
+
+
+HANDLERS = {
+    "powerOff": StepHandler(power_off, polled=True),
+    "powerOn": StepHandler(power_on, polled=True),
+    "powerCycle": StepHandler(power_cycle, polled=True),
+}

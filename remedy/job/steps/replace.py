@@ -16,6 +16,7 @@ from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
 from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import (
     REPLACE,
     away,
@@ -120,3 +121,6 @@ def _follow_request(
     )
     evidence = not proven_dark(job, observation.power)
     return go_on(job, observation, record, REPLACE, no, evidence=evidence, repeatable=repeatable)
+
+
+HANDLERS = {"replace": StepHandler(replace, polled=True)}

@@ -3,42 +3,40 @@
 from kubenode.api.v1alpha1 import Rung, Step
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.model import ACTING, StepAct
-from remedy.job.steps import rollback
-from remedy.job.steps.agent import agent
-from remedy.job.steps.approval import wait_for_approval
-from remedy.job.steps.collect import collect
-from remedy.job.steps.cordon import cordon
-from remedy.job.steps.events import approve_event, wait_for_event
-from remedy.job.steps.fence import fence
+from remedy.job.steps import (
+    agent,
+    approval,
+    collect,
+    cordon,
+    events,
+    fence,
+    handover,
+    migrate,
+    node_keys,
+    notify,
+    pause,
+    power,
+    reboot,
+    replace,
+    rollback,
+)
 from remedy.job.steps.handler import StepHandler
-from remedy.job.steps.handover import create_object, webhook
-from remedy.job.steps.migrate import migrate
-from remedy.job.steps.power import power_cycle, power_off, power_on
-from remedy.job.steps.reboot import reboot
-from remedy.job.steps.replace import replace
-from remedy.job.steps.small import small, wait
 
 STEPS: dict[str, StepHandler] = {
-    "cordon": StepHandler(cordon),
-    "uncordon": StepHandler(small),
-    "migrate": StepHandler(migrate),
-    "agent": StepHandler(agent),
-    "collect": StepHandler(collect),
-    "wait": StepHandler(wait),
-    "notify": StepHandler(small),
-    "label": StepHandler(small),
-    "annotate": StepHandler(small),
-    "reboot": StepHandler(reboot, polled=True),
-    "powerOff": StepHandler(power_off, polled=True),
-    "powerOn": StepHandler(power_on, polled=True),
-    "powerCycle": StepHandler(power_cycle, polled=True),
-    "fence": StepHandler(fence, polled=True),
-    "replace": StepHandler(replace, polled=True),
-    "waitForEvent": StepHandler(wait_for_event),
-    "waitForApproval": StepHandler(wait_for_approval),
-    "approveEvent": StepHandler(approve_event),
-    "webhook": StepHandler(webhook),
-    "createObject": StepHandler(create_object, polled=True),
+    **agent.HANDLERS,
+    **approval.HANDLERS,
+    **collect.HANDLERS,
+    **cordon.HANDLERS,
+    **events.HANDLERS,
+    **fence.HANDLERS,
+    **handover.HANDLERS,
+    **migrate.HANDLERS,
+    **node_keys.HANDLERS,
+    **notify.HANDLERS,
+    **pause.HANDLERS,
+    **power.HANDLERS,
+    **reboot.HANDLERS,
+    **replace.HANDLERS,
     **rollback.HANDLERS,
 }
 SUPPORTED = frozenset(STEPS)

@@ -50,6 +50,7 @@ from remedy.job.model import (
 )
 from remedy.job.moves import SETTLES
 from remedy.job.step import EDGES, step
+from remedy.job.steps.notify import NotifyAct
 from remedy.job.wake import requeue_at
 from rules.truth import Truth
 
@@ -188,7 +189,7 @@ HEARD = (
     JobActResult(JobAct.RELEASE_PERMIT),
     JobActResult(JobAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
     JobActResult(JobAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
-    JobActResult(JobAct.NOTIFY),
+    JobActResult(NotifyAct.NOTIFY),
 )
 NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeObservation(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
@@ -288,7 +289,7 @@ EFFECT: dict[str, Callable[[Job, JobObservation], bool]] = {
     "agent": lambda job, seen: job.answer is not None and job.answer.state == "Done",
     "wait": lambda job, seen: seen.now == LATER,
     "notify": lambda job, seen: (
-        seen.act_result is not None and seen.act_result.act is JobAct.NOTIFY
+        seen.act_result is not None and seen.act_result.act is NotifyAct.NOTIFY
     ),
 }
 """What must be seen when a step becomes Done."""
