@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
+from kubenode.api.v1alpha1.ladder import Remainder, list_steps
 from remedy.handover.observation import HandoverObservation
 from remedy.job.initialwait import unbegun
 from remedy.job.model import (
@@ -193,7 +194,7 @@ def _waits_for_event(job: Job) -> bool:
     return waits and job.close_reason is None
 
 
-ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})
+ASKS_OTHERS = list_steps(lambda kind: kind.signals and kind.remainder is Remainder.OTHERS)
 """Steps by which other systems act on the node: they need the same checks as our own acts."""
 
 
