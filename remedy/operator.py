@@ -60,6 +60,7 @@ from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.continuity import Hearing
 from remedy.job.controller import JobController
+from remedy.job.created_objects import HandoverAct
 from remedy.job.leftmarks import AbandonedMarks
 from remedy.job.metrics import HoldCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
@@ -68,8 +69,10 @@ from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.events import EventAct
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
 from remedy.job.steps.notify import NotifyAct
+from remedy.job.steps.replace import ReplaceAct
 from remedy.job.steps.rollback import RollbackAct
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
@@ -490,11 +493,9 @@ class RemedyOperator:
                 judge,
                 permits,
                 power,
-                replacing,
                 self.decider.stronger,
                 store,
                 events,
-                others,
                 ClockTerm(self._clock),
                 self.records,
                 self._restored,
@@ -506,15 +507,19 @@ class RemedyOperator:
                 pods,
                 power,
                 fencing,
-                replacing,
-                events,
-                others,
             ),
             steps=StepAccess(
-                readers={"rollbackComponent": backs},
+                readers={
+                    "createObject": others,
+                    "replace": replacing,
+                    "rollbackComponent": backs,
+                },
                 actors={
+                    EventAct: events,
+                    HandoverAct: others,
                     NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
                     NotifyAct: notices,
+                    ReplaceAct: replacing,
                     RollbackAct: backs,
                 },
             ),

@@ -41,19 +41,6 @@ class Effects(Protocol):
 
     async def fence(self, job: Job) -> None: ...
     async def unfence(self, job: Job) -> None: ...
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult: ...
-    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
-        """Tell the provider that the planned event named in the step's record may start."""
-        ...
-
-    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
-        """Call the receiver, or create the object, that the current step names."""
-        ...
-
-    async def take_back(self, job: Job) -> JobActResult:
-        """Delete the objects that this job created for other systems."""
-        ...
-
     async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
         """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `observation`."""
         ...
@@ -133,14 +120,6 @@ async def act(
             await effects.protect(job)
         case JobAct.UNPROTECT:
             await effects.unprotect(job)
-        case JobAct.REPLACE:
-            return job, await effects.replace(job, observation.node)
-        case JobAct.APPROVE_EVENT:
-            return job, await effects.approve_event(job, observation)
-        case JobAct.START_HANDOVER:
-            return job, await effects.start_handover(job, observation)
-        case JobAct.TAKE_BACK:
-            return job, await effects.take_back(job)
         case _:
             assert_never(what)
     return job, result

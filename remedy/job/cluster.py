@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
 from kubenode.runtime.recorder import EventRecorder
-from remedy.handover.access import Handovers
-from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.continuity import Hearing
 from remedy.job.events import JobEvent
@@ -30,8 +28,7 @@ from remedy.plannedevents.access import EventAccess
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.access import PowerAccess
 from remedy.power.fencing import Fencing
-from remedy.power.observation import PowerObservation, ReplacementObservation
-from remedy.power.replacer import Replacing
+from remedy.power.observation import PowerObservation
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
@@ -49,11 +46,9 @@ class ClusterWorld:
     judge: Judge
     permits: Permits
     power_access: PowerAccess
-    replacing_access: Replacing
     superseding: Stronger
     store: JobStore
     event_access: EventAccess
-    handovers: Handovers
     term: ClockTerm
     records: NodeRecords
     freeze: Callable[[], str]
@@ -104,14 +99,8 @@ class ClusterWorld:
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return await self.power_access.power(job, node)
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
-        return await self.replacing_access.observe(job, node)
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return await self.event_access.planned(job, node)
-
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        return await self.handovers.observe(job, node)
 
     def booted_at(self, job: Job) -> datetime | None:
         """Return the later of the boot time by the Node, as rules use it, and the one
@@ -140,9 +129,6 @@ class ClusterEffects:
     pod_access: PodAccess
     power_access: PowerAccess
     fencing: Fencing
-    replacing_access: Replacing
-    event_access: EventAccess
-    handovers: Handovers
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -173,18 +159,6 @@ class ClusterEffects:
 
     async def unfence(self, job: Job) -> None:
         await self.fencing.unfence(job)
-
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
-        return await self.replacing_access.ask(job, node)
-
-    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
-        return await self.event_access.approve(job, observation)
-
-    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
-        return await self.handovers.start_handover(job, observation)
-
-    async def take_back(self, job: Job) -> JobActResult:
-        return await self.handovers.take_back(job)
 
     async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
         return await self.pod_access.move(job, what, observation)

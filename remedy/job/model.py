@@ -34,9 +34,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.drain.observation import Blocked as Blocked
 from kubenode.runtime.drain.observation import Pods as Pods
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
-from remedy.handover.observation import HandoverObservation
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 from rules.history import DAWN
 from rules.truth import Truth
 
@@ -89,10 +88,6 @@ class JobAct(StrEnum):
     RESET = "Reset"
     FENCE = "Fence"
     UNFENCE = "Unfence"
-    REPLACE = "Replace"
-    APPROVE_EVENT = "ApproveEvent"
-    START_HANDOVER = "HandOver"
-    TAKE_BACK = "TakeBack"
     DELETE_PODS = "DeletePods"
     SURGE = "Surge"
     UNSURGE = "Unsurge"
@@ -457,7 +452,6 @@ class JobObservation:
     successor: job that supersedes this one; None until it exists
     woken: Kube Defender reserves a slot for this job: ask now, whatever the hold says
     power: the provider's reading of the machine; None: not asked
-    replacing: who can replace the machine, or the progress of the replacement; None: not asked
     unasked: this process persisted the request in the status and has not sent it. Without this flag
         it is unknown whether the request was sent.
     """
@@ -474,12 +468,9 @@ class JobObservation:
     successor: Job | None = None
     woken: bool = False
     power: PowerObservation | None = None
-    replacing: ReplacementObservation | None = None
     unasked: bool = False
     events: tuple[EventObservation, ...] = ()
     """The planned events that the job was made for."""
-    handed: HandoverObservation | None = None
-    """The object of the current step that another system works on; None: not read."""
     step: object | None = None
     """What the step under way reads from outside, in the type of its kind; None: not read."""
     hearing_since: datetime | None = DAWN

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
 from kubenode.api.v1alpha1.ladder import Remainder, list_steps
-from remedy.handover.observation import HandoverObservation
 from remedy.job.initialwait import unbegun
 from remedy.job.model import (
     CloseReason,
@@ -21,11 +20,10 @@ from remedy.job.planned_events import holding
 from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.provider_request import (
     asks_power,
-    asks_replacing,
     force_fault_true,
 )
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.observation import PowerObservation, ReplacementObservation
+from remedy.power.observation import PowerObservation
 from rules.truth import Truth
 
 
@@ -76,14 +74,8 @@ class JobReader(Protocol):
         """Return the provider's reading of the node's machine, or why there is none."""
         ...
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation: ...
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         """Return the planned events that the job was made for, in their current state."""
-        ...
-
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        """Return the object that the current step hands over to another system."""
         ...
 
     def booted_at(self, job: Job) -> datetime | None:
@@ -136,11 +128,9 @@ async def observe(
         act_result=act_result,
         woken=woken,
         power=power,
-        replacing=await world.replacing(job, node) if asks_replacing(job) else None,
         step=await steps.observe(job, node),
         unasked=unasked,
         events=events,
-        handed=await world.handed(job, node) if _handing(job) else None,
         booted_at=world.booted_at(job) if unbegun(job) else None,
         recorded=not job.phase.closed or world.recorded(job),
         outnumbered=job.phase.closed and world.outnumbered(job),
@@ -196,16 +186,6 @@ def _waits_for_event(job: Job) -> bool:
 
 ASKS_OTHERS = list_steps(lambda kind: kind.signals and kind.remainder is Remainder.OTHERS)
 """Steps by which other systems act on the node: they need the same checks as our own acts."""
-
-
-def _handing(job: Job) -> bool:
-    step = job.step
-    return (
-        _disrupting(job)
-        and step is not None
-        and step.create_object is not None
-        and job.running_record is not None
-    )
 
 
 async def _permit(job: Job, world: JobReader) -> Verdict | None:

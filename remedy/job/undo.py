@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remedy.job import marks
-from remedy.job.created_objects import handed, taken_back
+from remedy.job.created_objects import HandoverAct, handed, taken_back
 from remedy.job.migration import surge_replicas
 from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation
 from remedy.job.power_record import must_switch_on
@@ -41,7 +41,7 @@ def disowned(job: Job, *names: str) -> Job:
 
 
 OWNED_CHANGES: tuple[OwnedChange, ...] = (
-    OwnedChange(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
+    OwnedChange(act=HandoverAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
     OwnedChange(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
     OwnedChange(
         act=JobAct.UNPROTECT,

@@ -8,9 +8,11 @@ After a restart that knowledge is lost, and the request counts as sent.
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
 from remedy.job.model import Act, Job, JobAct
 from remedy.job.power_record import OUTCOME
+from remedy.job.steps.events import EventAct
+from remedy.job.steps.replace import ReplaceAct
 
 ASKING = frozenset(
-    {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, JobAct.REPLACE, JobAct.APPROVE_EVENT}
+    {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, ReplaceAct.REPLACE, EventAct.APPROVE_EVENT}
 )
 """Acts that send a request to a provider."""
 

@@ -24,7 +24,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
 from kubenode.runtime.disruption.request import ActRefused
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
+from remedy.job.model import Act, Job, JobAct, JobActResult, NodeObservation
 from remedy.job.power_record import machine_of_record
 from remedy.power.leave import (
     NodeReader,
@@ -91,7 +91,7 @@ class PowerAccess:
             outcome, after = outcome_of(error)
             return replace(read, outcome=outcome, why=sentence(error), after=after)
 
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
+    async def switch(self, job: Job, what: Act, node: NodeObservation | None) -> JobActResult:
         machine, provider = self.of(job, node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
@@ -121,7 +121,7 @@ def machine_of(job: Job, node: NodeObservation | None) -> ProviderMachine:
     return ProviderMachine(provider_id or noted, job.spec.node_name, annotations)
 
 
-async def await_outcome(what: JobAct, asking: Awaitable[None]) -> JobActResult:
+async def await_outcome(what: Act, asking: Awaitable[None]) -> JobActResult:
     """Await the request and return its outcome."""
     try:
         await asking

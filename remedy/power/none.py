@@ -15,9 +15,6 @@ class NoPower:
         """Return a refusal: the drain of a silent node may ask."""
         return PowerObservation(outcome=RequestOutcome.REFUSED, why=WHY)
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> NoReturn:
-        raise AssertionError(WHY)
-
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)
 
@@ -25,7 +22,4 @@ class NoPower:
         raise AssertionError(WHY)
 
     async def unfence(self, job: Job) -> None:
-        raise AssertionError(WHY)
-
-    async def replace(self, job: Job, node: NodeObservation | None) -> NoReturn:
         raise AssertionError(WHY)

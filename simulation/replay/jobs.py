@@ -15,7 +15,6 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     RequestState,
 )
 from kubenode.runtime.fence import AlwaysLeader
-from remedy.handover.none import NobodyOutside
 from remedy.job.controller import JobController
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
@@ -82,7 +81,7 @@ class ReplayedJob:
     leaving: Leaving = field(default_factory=Leaving)
 
 
-class Jobs(NobodyOutside, NoPower):
+class Jobs(NoPower):
     """The jobs, and the ports that the job controller reads and writes.
 
     later: schedules a call at a later time.
@@ -408,7 +407,7 @@ def _past(entry: ReplayedJob) -> Past:
     return entry.past
 
 
-class _Reads(NobodyOutside, NoPower):
+class _Reads(NoPower):
     """Implements the World port of the job controller by delegating to Jobs."""
 
     def __init__(self, jobs: Jobs, budget: ReplayPermitClient) -> None:

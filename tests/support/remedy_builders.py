@@ -109,7 +109,7 @@ OURS = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", an
 THEIRS = NodeObservation(unschedulable=True, boot_id="boot-1", annotations=MARKS)
 
 
-STEP_READS = ("rollback",)
+STEP_READS = ("handed", "replacing", "rollback")
 """Names by which tests give what the step under way reads."""
 
 

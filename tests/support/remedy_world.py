@@ -28,9 +28,9 @@ from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict, ServerUnreachable
-from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
+from remedy.job.created_objects import HandoverAct
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
@@ -39,6 +39,7 @@ from remedy.job.model import (
     FENCED_BY,
     FINALIZER,
     REQUESTED,
+    Act,
     Blocked,
     FaultAssessment,
     Job,
@@ -50,14 +51,16 @@ from remedy.job.model import (
     Requested,
     StepAct,
 )
-from remedy.job.stepaccess import StepAccess
+from remedy.job.stepaccess import StepAccess, StepReader
+from remedy.job.steps.events import EventAct
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
 from remedy.job.steps.notify import NotifyAct
+from remedy.job.steps.replace import ReplaceAct
 from remedy.job.steps.table import STEP_ACTS
 from remedy.job.store import status_patch
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.leave import act_request, is_written, live_target, request_of, to_refused_result
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 from remedy.rollback.observation import Back, RollbackObservation
 from rules.history import DAWN
 from rules.truth import Truth
@@ -307,20 +310,6 @@ class FakeWorld:
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return self.outside.planned
 
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        return self.outside.handed(job)
-
-    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
-        self._may_disrupt(job)
-        return self.outside.approve(job, seen, self._write)
-
-    async def start_handover(self, job: Job, seen: JobObservation) -> JobActResult:
-        self._may_disrupt(job)
-        return self.outside.start_handover(job, self._write)
-
-    async def take_back(self, job: Job) -> JobActResult:
-        return self.outside.take_back(job, self._write)
-
     async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
         keys, verb = (self.labels, "label") if kind == "labels" else (self.annotations, "annotate")
 
@@ -334,9 +323,6 @@ class FakeWorld:
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return self.host.power(self.clock.now())
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
-        return self.host.replacing()
-
     async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
         word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
         if word == "on":
@@ -344,10 +330,7 @@ class FakeWorld:
             return self._ask_host(job, what, word)
         return await self._guarded(job, what, word)
 
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
-        return await self._guarded(job, JobAct.REPLACE, "replace")
-
-    async def _guarded(self, job: Job, what: JobAct, word: str) -> JobActResult:
+    async def _guarded(self, job: Job, what: Act, word: str) -> JobActResult:
         found = self.against.pop(0) if self.against else None
         node, permits = LiveNode(self, found), LivePermits(self, found)
         frozen = "etcd was restored" if found is RefusalReason.FROZEN else ""
@@ -368,7 +351,7 @@ class FakeWorld:
             assert refused.reason is found, f"{refused} without a cause"
             return to_refused_result(what, refused)
 
-    def _ask_host(self, job: Job, what: JobAct, word: str) -> JobActResult:
+    def _ask_host(self, job: Job, what: Act, word: str) -> JobActResult:
         request, said = request_of(job).rpartition(".")[2], [(RequestOutcome.TAKEN, "")]
 
         def apply() -> None:
@@ -494,12 +477,27 @@ class FakeWorld:
     def steps(self) -> StepAccess:
         keys = NodeKeyActor(self, lambda key, class_: self.refused_key.removeprefix("key "))
         acts = dict.fromkeys(STEP_ACTS, self)
-        return StepAccess({"rollbackComponent": NoRollback()}, {**acts, NodeKeyAct: keys})
+        readers: dict[str, StepReader] = {
+            "createObject": self.outside,
+            "replace": self.host,
+            "rollbackComponent": NoRollback(),
+        }
+        return StepAccess(readers, {**acts, NodeKeyAct: keys})
 
     async def act(self, job: Job, what: StepAct, seen: JobObservation) -> JobActResult:
         match what:
             case NotifyAct.NOTIFY:
                 return self._notify(job)
+            case EventAct.APPROVE_EVENT:
+                self._may_disrupt(job)
+                return self.outside.approve(job, seen, self._write)
+            case HandoverAct.START_HANDOVER:
+                self._may_disrupt(job)
+                return self.outside.start_handover(job, self._write)
+            case HandoverAct.TAKE_BACK:
+                return self.outside.take_back(job, self._write)
+            case ReplaceAct.REPLACE:
+                return await self._guarded(job, what, "replace")
             case _:
                 raise AssertionError(f"{what}: there is nothing here to do that with")
 
@@ -578,8 +576,8 @@ class Reads:
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
         self.hearing_since, self.clock_since = world.hearing_since, world.clock_since
         self.check, self.unavailable = world.check, world.unavailable
-        self.power, self.replacing = world.power, world.replacing
-        self.planned, self.handed = world.planned, world.handed
+        self.power = world.power
+        self.planned = world.planned
         self.recorded = world.recorded
         self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.restored = world.restored

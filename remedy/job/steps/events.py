@@ -10,7 +10,15 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from kubenode.runtime.patience import patience
-from remedy.job.model import CloseReason, Job, JobAct, JobActResult, JobObservation, NodeObservation
+from remedy.job.model import (
+    CloseReason,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    StepAct,
+)
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
 from remedy.job.planned_events import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
@@ -20,6 +28,11 @@ from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import deadline, ends_at, waits_for_provider
 from remedy.plannedevents.observation import BEFORE, Ending, EventObservation, ending
 from remedy.power.observation import RequestOutcome
+
+
+class EventAct(StepAct):
+    APPROVE_EVENT = "ApproveEvent"
+
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 REQUESTED, APPROVED, LATER = "Asked", "Approved", "Later"
@@ -87,7 +100,7 @@ def approve_event(
     advances.
     """
     result = observation.act_result
-    if result is not None and result.act is JobAct.APPROVE_EVENT:
+    if result is not None and result.act is EventAct.APPROVE_EVENT:
         return _record_answer(job, observation, step, record, result)
     if record.by is StepBy.AGENT and record.asked_at is not None:
         return _answered(job, observation, step, record)
@@ -117,7 +130,7 @@ def approve_event(
         return _intent(job, observation, node, step, record, event)
     if not (observation.unasked or event.repeatable):
         return wait(job)  # requested by an earlier process: the event's phase will show it
-    return disrupt(job, observation, JobAct.APPROVE_EVENT)
+    return disrupt(job, observation, EventAct.APPROVE_EVENT)
 
 
 def next_to_approve(job: Job, events: tuple[EventObservation, ...]) -> EventObservation | None:
@@ -140,8 +153,8 @@ def _intent(
     """Record which event is approved before the request; record nothing while anything
     prevents it.
     """
-    stop, act = disrupt(job, observation, JobAct.APPROVE_EVENT)
-    if act is not JobAct.APPROVE_EVENT:
+    stop, act = disrupt(job, observation, EventAct.APPROVE_EVENT)
+    if act is not EventAct.APPROVE_EVENT:
         return stop, act
     output = {**record.output, event.name: REQUESTED}
     if event.inside:
@@ -202,5 +215,5 @@ def _record_answer(
 
 HANDLERS = {
     "waitForEvent": StepHandler(wait_for_event),
-    "approveEvent": StepHandler(approve_event),
+    "approveEvent": StepHandler(approve_event, EventAct),
 }

@@ -78,19 +78,25 @@ class ProviderRequest:
 
     word: its value in the step's output
     state: whether it asks for a state, so that it may be repeated
+    guarded: whether it passes the guard of destructive acts, which refuses an expired request
+    gone_is_known: whether the step goes on when the provider answers that the machine is gone
     """
 
     word: str
     act: Act
     state: bool
+    guarded: bool = False
+    gone_is_known: bool = False
+
+    @property
+    def is_sent_once(self) -> bool:
+        """Report whether a second request would have a second effect on the machine."""
+        return self.guarded and not self.state
 
 
-OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True)
+OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True, guarded=True, gone_is_known=True)
 ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
-RESET = ProviderRequest("reset", JobAct.RESET, state=False)
-REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
-GUARDED = (OFF, RESET, REPLACE)
-"""Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
+RESET = ProviderRequest("reset", JobAct.RESET, state=False, guarded=True)
 
 
 def get_request_word(record: StepStatus) -> str:
@@ -226,7 +232,7 @@ def go_on(
         if (stop := leave(free, observation, evidence=needs)) is not None:
             after, act = stop
             return (job, act) if act is not JobAct.NONE else (after, act)
-    if wish in (RESET, REPLACE) and to_note(job) is not None:
+    if wish.is_sent_once and to_note(job) is not None:
         return job, JobAct.NOTE_REQUEST
     return job, wish.act
 
@@ -250,7 +256,7 @@ def _of_another_time(
     our clock.
     """
     end, step = record.expires_at, job.step
-    if wish not in GUARDED or step is None or end is None or observation.now < end:
+    if not wish.guarded or step is None or end is None or observation.now < end:
         return None
     later = ends_at(step, record, observation)
     if later <= observation.now:
@@ -292,7 +298,7 @@ def _heed(
         case RequestOutcome.TAKEN:
             at = {"asked_at": now} if wish.state else {}
             return put(job, noted(record, TAKEN, **at)).having(hold=None), JobAct.NONE
-        case RequestOutcome.GONE if wish in (OFF, REPLACE):
+        case RequestOutcome.GONE if wish.gone_is_known:
             return put(job, noted(record, GONE)).having(hold=None), JobAct.NONE
         case RequestOutcome.UNCLEAR if not repeats:
             why = f"{result.error}; it may have been taken, and is not asked for again"
@@ -452,17 +458,4 @@ def asks_power(job: Job, node: NodeObservation | None) -> bool:
     # The step then waits for a boot, which the provider's reading cannot prove.
     return not (
         get_request_word(record) in (ON.word, RESET.word) and record.output.get(OUTCOME) == TAKEN
-    )
-
-
-def asks_replacing(job: Job) -> bool:
-    """Report whether the replacement of the machine must be read: who can do it, and
-    its progress.
-    """
-    record = job.running_record
-    return (
-        job.close_reason is None
-        and job.phase is JobPhase.RUNNING
-        and record is not None
-        and record.name == "replace"
     )

@@ -18,7 +18,8 @@ from remedy.job.marks import MARKS
 from remedy.job.model import Act, JobAct, JobActResult, NodeObservation
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.job.steps.provider_request import asks_power, asks_replacing
+from remedy.job.steps.provider_request import asks_power
+from remedy.job.steps.replace import ReplaceAct
 from remedy.job.supersession import may_be_superseded
 from remedy.job.unsent_requests import Unasked
 from remedy.power.access import machine_of
@@ -79,7 +80,7 @@ class DarkWorld:
             act_result=self.heard,
             power=self._power() if asks_power(self.job, self.node) else None,
             unasked=self.unasked.holds(self.job),
-            replacing=self._far() if asks_replacing(self.job) else None,
+            replacing=self._far(),
         )
         after, act = step(self.job, see)
         if after != self.job:
@@ -110,7 +111,7 @@ class DarkWorld:
         self.heard = JobActResult(act)
         node = self.node
         match act:
-            case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.REPLACE:
+            case JobAct.POWER_OFF | JobAct.POWER_ON | ReplaceAct.REPLACE:
                 machine = machine_of(self.job, node).provider_id
                 self.requests.append((act, machine, request_of(self.job)))
                 self.heard = JobActResult(act, outcome=self._switch(act), error="it says no")
@@ -236,7 +237,7 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
     None
 ):
     world = DarkWorld("off-fence-replace")
-    while JobAct.REPLACE not in world.acts:
+    while ReplaceAct.REPLACE not in world.acts:
         world.round()
     while not world.called:
         world.round()

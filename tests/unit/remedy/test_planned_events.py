@@ -32,6 +32,7 @@ from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobActRe
 from remedy.job.observe import observe
 from remedy.job.planned_events import holding
 from remedy.job.step import step
+from remedy.job.steps.events import EventAct
 from remedy.plannedevents.access import observe_event
 from remedy.plannedevents.observation import Ending, EventObservation, due_at, ending, evacuation
 from remedy.power.observation import RequestOutcome
@@ -256,14 +257,14 @@ def test_the_intent_is_written_before_a_provider_is_told() -> None:
     assert act is JobAct.NONE and after.record is not None
     assert after.record.output == {"e1": "Asked"} and after.in_flight
     _, act = step(after, at_step(asked_of("AwaitingApproval"), unasked=True))
-    assert act is JobAct.APPROVE_EVENT
+    assert act is EventAct.APPROVE_EVENT
 
 
 def test_what_a_process_that_died_may_have_told_is_told_again_only_where_that_is_harmless() -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
     assert step(job, at_step(asked_of("AwaitingApproval")))[1] is JobAct.NONE
     again = at_step(asked_of("AwaitingApproval", repeatable=True))
-    assert step(job, again)[1] is JobAct.APPROVE_EVENT
+    assert step(job, again)[1] is EventAct.APPROVE_EVENT
 
 
 @pytest.mark.parametrize("phase", ["Active", "Completed", "Cancelled", "Expired"])
@@ -280,7 +281,7 @@ def test_an_event_that_has_begun_or_is_over_needs_no_leave(phase: str) -> None:
 def test_what_a_provider_answers(outcome: str, ends: str) -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
     said = JobActResult(
-        JobAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
+        EventAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
     )
     after, _ = step(job, at_step(asked_of("AwaitingApproval", "AwaitingApproval"), act_result=said))
     if ends == "failed":

@@ -11,7 +11,7 @@ from support.clock import T0, FakeClock
 from support.disruption_guard import GuardLevers, live_permit
 from support.power_provider import MemoryProvider
 from support.remedy_builders import NODE as NODE_NAME
-from support.remedy_builders import a_job, by_kubelet
+from support.remedy_builders import a_job, by_kubelet, seen
 
 from kubenode.providers.errors import (
     Busy,
@@ -36,7 +36,8 @@ from kubenode.runtime.kube.objects import (
     NodeSpec,
     NodeStatus,
 )
-from remedy.job.model import JobAct, NodeObservation
+from remedy.job.model import Act, JobAct, NodeObservation
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
 from remedy.power.leave import REQUEST_VALUES
@@ -368,9 +369,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("act", [JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE])
+@pytest.mark.parametrize("act", [JobAct.POWER_OFF, JobAct.RESET, ReplaceAct.REPLACE])
 async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_against_it(
-    act: JobAct, case: str
+    act: Act, case: str
 ) -> None:
     provider, clock = MemoryProvider(), FakeClock()
     levers = a_guard(clock)
@@ -383,8 +384,8 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
     job = a_rebooting_job(**changes)
     if case == "too late":
         clock.step(timedelta(minutes=5))
-    if act is JobAct.REPLACE:
-        heard = await replacing_with(levers, provider, node).ask(job, NODE)
+    if act is ReplaceAct.REPLACE:
+        heard = await replacing_with(levers, provider, node).act(job, act, seen(node=NODE))
     else:
         access = an_access(provider, clock=clock, levers=levers, node=node)
         heard = await access.switch(job, act, NODE)

@@ -18,9 +18,18 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
+from remedy.job.model import (
+    Act,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    Requested,
+)
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 from rules.truth import Truth
 
@@ -43,11 +52,11 @@ WORDS: dict[str, tuple[str, ...]] = {
     "fence": ("",),
     "replace": ("", "replace"),
 }
-ACT = {
+ACT: dict[str, Act] = {
     "off": JobAct.POWER_OFF,
     "on": JobAct.POWER_ON,
     "reset": JobAct.RESET,
-    "replace": JobAct.REPLACE,
+    "replace": ReplaceAct.REPLACE,
 }
 BOTH = Can(off=True, reset=True, replace=True)
 KNOWS = Can(off=True, reset=True, replace=True, repeatable=True)
@@ -200,8 +209,8 @@ PROOF: dict[str, Callable[[Job, JobObservation], bool]] = {
     "reboot": new_boot,
     "fence": lambda job, now: now.node is not None and now.node.out_of_service,
     "replace": lambda job, now: (
-        now.replacing is not None
-        and (now.replacing.renewed or (now.node is None and now.replacing.gone))
+        isinstance(now.step, ReplacementObservation)
+        and (now.step.renewed or (now.node is None and now.step.gone))
     ),
 }
 
@@ -229,13 +238,13 @@ def test_every_case_keeps_the_promises(name: str) -> None:
         acts.add(act)
         ends.add(record.state)
         word, heard = before.output.get("asked", ""), before.output.get("heard", "")
-        if act in (JobAct.RESET, JobAct.REPLACE):
+        if act in (JobAct.RESET, ReplaceAct.REPLACE):
             assert now.unasked or (heard != "taken" and repeats(job, now)), ("twice", told)
         if act in ACT.values():
             assert act is ACT[word] and before.asked_at is not None, ("no intent", told)
-        if act in (JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE, JobAct.FENCE):
+        if act in (JobAct.POWER_OFF, JobAct.RESET, ReplaceAct.REPLACE, JobAct.FENCE):
             assert leave(now), ("without leave", told)
-        if act is JobAct.REPLACE and now.unasked:
+        if act is ReplaceAct.REPLACE and now.unasked:
             plain = now.fault.evidence is Truth.TRUE and now.fault.agreed
             assert plain or dark(now, job), ("a machine that runs", told)
         if act is JobAct.FENCE:
