@@ -65,9 +65,11 @@ from remedy.job.leftmarks import AbandonedMarks
 from remedy.job.metrics import HoldCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
+from remedy.job.power_record import FenceAct, PowerAct
 from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.events import EventAct
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
@@ -501,13 +503,7 @@ class RemedyOperator:
                 self._restored,
                 self._unverified,
             ),
-            effects=ClusterEffects(
-                store,
-                nodes,
-                pods,
-                power,
-                fencing,
-            ),
+            effects=ClusterEffects(store, nodes),
             steps=StepAccess(
                 readers={
                     "createObject": others,
@@ -516,9 +512,12 @@ class RemedyOperator:
                 },
                 actors={
                     EventAct: events,
+                    FenceAct: fencing,
                     HandoverAct: others,
                     NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
                     NotifyAct: notices,
+                    PodAct: pods,
+                    PowerAct: power,
                     ReplaceAct: replacing,
                     RollbackAct: backs,
                 },

@@ -12,7 +12,6 @@ from remedy.job.model import (
     JobAct,
     JobActResult,
     JobObservation,
-    NodeObservation,
     Requested,
     StepAct,
 )
@@ -32,17 +31,6 @@ class Effects(Protocol):
     async def uncordon(self, job: Job) -> None: ...
     async def adopt_cordon(self, job: Job) -> None:
         """Replace the superseded job's mark on the cordon by ours."""
-        ...
-
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult: ...
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        """Send POWER_OFF, POWER_ON or RESET for the machine that the step's record names."""
-        ...
-
-    async def fence(self, job: Job) -> None: ...
-    async def unfence(self, job: Job) -> None: ...
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `observation`."""
         ...
 
     async def protect(self, job: Job) -> None: ...
@@ -102,20 +90,8 @@ async def act(
             await effects.uncordon(job)
         case JobAct.ADOPT_CORDON:
             await effects.adopt_cordon(job)
-        case JobAct.EVICT:
-            return job, await effects.evict(
-                job, observation.pods.due if observation.pods is not None else ()
-            )
         case JobAct.DELETE:
             await effects.delete(job)
-        case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.RESET:
-            return job, await effects.switch(job, what, observation.node)
-        case JobAct.FENCE:
-            await effects.fence(job)
-        case JobAct.UNFENCE:
-            await effects.unfence(job)
-        case JobAct.DELETE_PODS | JobAct.SURGE | JobAct.UNSURGE | JobAct.CHECKPOINT:
-            return job, await effects.move(job, what, observation)
         case JobAct.PROTECT:
             await effects.protect(job)
         case JobAct.UNPROTECT:

@@ -14,9 +14,6 @@ from remedy.job.migration.access import PodAccess
 from remedy.job.model import (
     FaultAssessment,
     Job,
-    JobAct,
-    JobActResult,
-    JobObservation,
     NodeObservation,
     Pods,
     Requested,
@@ -27,7 +24,6 @@ from remedy.noderecord.store import NodeRecords
 from remedy.plannedevents.access import EventAccess
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.access import PowerAccess
-from remedy.power.fencing import Fencing
 from remedy.power.observation import PowerObservation
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
@@ -126,9 +122,6 @@ class ClusterEffects:
 
     store: JobStore
     nodes: NodeAccess
-    pod_access: PodAccess
-    power_access: PowerAccess
-    fencing: Fencing
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -147,21 +140,6 @@ class ClusterEffects:
 
     async def adopt_cordon(self, job: Job) -> None:
         await self.nodes.adopt_cordon(job)
-
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
-        return await self.pod_access.evict(job, pods)
-
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        return await self.power_access.switch(job, what, node)
-
-    async def fence(self, job: Job) -> None:
-        await self.fencing.fence(job)
-
-    async def unfence(self, job: Job) -> None:
-        await self.fencing.unfence(job)
-
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        return await self.pod_access.move(job, what, observation)
 
     async def protect(self, job: Job) -> None:
         await self.nodes.protect(job)

@@ -65,6 +65,11 @@ class StepAct(StrEnum):
     `remedy.job.stepaccess` finds the object that carries them out by this class.
     """
 
+    @property
+    def asks_provider(self) -> bool:
+        """Report whether the act sends a provider a request that the step recorded before."""
+        return False
+
 
 class JobAct(StrEnum):
     """The one change of the outside world that a round makes; each is idempotent. The acts of
@@ -81,27 +86,12 @@ class JobAct(StrEnum):
     CORDON = "Cordon"
     UNCORDON = "Uncordon"
     ADOPT_CORDON = "TakeOver"
-    EVICT = "Evict"
     DELETE = "Delete"
-    POWER_OFF = "PowerOff"
-    POWER_ON = "PowerOn"
-    RESET = "Reset"
-    FENCE = "Fence"
-    UNFENCE = "Unfence"
-    DELETE_PODS = "DeletePods"
-    SURGE = "Surge"
-    UNSURGE = "Unsurge"
-    CHECKPOINT = "Checkpoint"
     PROTECT = "Protect"
     UNPROTECT = "Unprotect"
 
 
 Act = JobAct | StepAct
-
-HARMFUL = frozenset({JobAct.CORDON, JobAct.EVICT})
-"""Acts that take something away from workloads: they need a permit and evidence that is
-known true.
-"""
 
 
 class CloseReason(StrEnum):

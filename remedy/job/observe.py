@@ -17,9 +17,9 @@ from remedy.job.model import (
 )
 from remedy.job.moves import needed
 from remedy.job.planned_events import holding
+from remedy.job.power_demand import asks_power
 from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.provider_request import (
-    asks_power,
     force_fault_true,
 )
 from remedy.plannedevents.observation import EventObservation

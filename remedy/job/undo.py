@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from remedy.job import marks
 from remedy.job.created_objects import HandoverAct, handed, taken_back
 from remedy.job.migration import surge_replicas
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation
-from remedy.job.power_record import must_switch_on
+from remedy.job.power_record import FenceAct, PowerAct, must_switch_on
 from remedy.job.power_undo import switch_on_again
 
 
@@ -42,7 +43,7 @@ def disowned(job: Job, *names: str) -> Job:
 
 OWNED_CHANGES: tuple[OwnedChange, ...] = (
     OwnedChange(act=HandoverAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
-    OwnedChange(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
+    OwnedChange(act=PodAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
     OwnedChange(
         act=JobAct.UNPROTECT,
         owned=lambda job: job.status.owned.scale_down_disabled,
@@ -50,13 +51,13 @@ OWNED_CHANGES: tuple[OwnedChange, ...] = (
         there=marks.there,
     ),
     OwnedChange(
-        act=JobAct.UNFENCE,
+        act=FenceAct.UNFENCE,
         owned=lambda job: job.status.owned.fenced,
         off=lambda job: disowned(job, "fenced"),
         there=lambda job, node: node is not None and node.fenced_by == job.mark,
     ),
     OwnedChange(
-        act=JobAct.POWER_ON, owned=must_switch_on, off=lambda job: job, move=switch_on_again
+        act=PowerAct.POWER_ON, owned=must_switch_on, off=lambda job: job, move=switch_on_again
     ),
     OwnedChange(
         act=JobAct.UNCORDON,

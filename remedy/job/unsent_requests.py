@@ -6,15 +6,8 @@ After a restart that knowledge is lost, and the request counts as sent.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import Act, Job, JobAct
+from remedy.job.model import Act, Job, StepAct
 from remedy.job.power_record import OUTCOME
-from remedy.job.steps.events import EventAct
-from remedy.job.steps.replace import ReplaceAct
-
-ASKING = frozenset(
-    {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, ReplaceAct.REPLACE, EventAct.APPROVE_EVENT}
-)
-"""Acts that send a request to a provider."""
 
 
 class Unasked:
@@ -37,7 +30,7 @@ class Unasked:
 
     def acting(self, job: Job, what: Act) -> None:
         """Record that `what` is about to be done: its request counts as sent."""
-        if what in ASKING:
+        if isinstance(what, StepAct) and what.asks_provider:
             self.forget(job.name)
 
     def mark_unsent(self, job: Job) -> None:

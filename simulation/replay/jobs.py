@@ -19,12 +19,12 @@ from remedy.job.controller import JobController
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
     CORDONED_BY,
     CloseReason,
     FaultAssessment,
     Job,
-    JobAct,
     JobActResult,
     JobObservation,
     NodeObservation,
@@ -37,7 +37,7 @@ from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
 from remedy.job.steps.notify import NotifyAct
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.none import NoPower
+from remedy.power.observation import PowerObservation, RequestOutcome
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
@@ -81,7 +81,7 @@ class ReplayedJob:
     leaving: Leaving = field(default_factory=Leaving)
 
 
-class Jobs(NoPower):
+class Jobs:
     """The jobs, and the ports that the job controller reads and writes.
 
     later: schedules a call at a later time.
@@ -125,7 +125,9 @@ class Jobs(NoPower):
             jobs=self,
             world=reads,
             effects=self,
-            steps=StepAccess(actors={NotifyAct: self, NodeKeyAct: NodeKeyActor(self, allow_key)}),
+            steps=StepAccess(
+                actors={NotifyAct: self, PodAct: self, NodeKeyAct: NodeKeyActor(self, allow_key)}
+            ),
             leave=budget,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),
@@ -327,7 +329,7 @@ class Jobs(NoPower):
         if node is not None and observe_node(node).cordoned_by == job.spec.supersedes:
             self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
+    def _evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         entry = self._entries[job.name]
         reporters = self._fleet.reporters.get(job.spec.node_name)
         answer = reporters.evictions if reporters is not None else None
@@ -335,10 +337,7 @@ class Jobs(NoPower):
         self._wake_after_departure(entry)
         return result
 
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Delete pods if `what` is DELETE_PODS; other acts on pods have no effect here."""
-        if what is not JobAct.DELETE_PODS:
-            return JobActResult(what)
+    def _delete_pods(self, job: Job, observation: JobObservation) -> JobActResult:
         entry = self._entries[job.name]
         remaining = observation.pods.remaining if observation.pods is not None else 0
         result = entry.leaving.delete(remaining, self._clock.now())
@@ -359,8 +358,16 @@ class Jobs(NoPower):
             self._fleet.annotate(node.metadata.name, removed(node.metadata.annotations, job.mark))
 
     async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
-        """Do the act of a step. Notifications reach nobody here."""
-        return JobActResult(what)
+        """Evict or delete pods. Other acts have no effect here, and notifications reach nobody."""
+        match what:
+            case PodAct.EVICT:
+                return self._evict(
+                    job, observation.pods.due if observation.pods is not None else ()
+                )
+            case PodAct.DELETE_PODS:
+                return self._delete_pods(job, observation)
+            case _:
+                return JobActResult(what)
 
     async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
         """Set a label or annotation of the job's node, or remove it with None."""
@@ -407,7 +414,7 @@ def _past(entry: ReplayedJob) -> Past:
     return entry.past
 
 
-class _Reads(NoPower):
+class _Reads:
     """Implements the World port of the job controller by delegating to Jobs."""
 
     def __init__(self, jobs: Jobs, budget: ReplayPermitClient) -> None:
@@ -443,6 +450,12 @@ class _Reads(NoPower):
 
     async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
         return self._jobs.read_node(job)
+
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
+        """Return a refusal, which the drain of a silent node may get: there are no machines."""
+        return PowerObservation(
+            outcome=RequestOutcome.REFUSED, why="no step asks for a machine here"
+        )
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
         return self._budget.check(permit, seconds)

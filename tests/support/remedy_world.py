@@ -34,16 +34,15 @@ from remedy.job.created_objects import HandoverAct
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
     CORDONED_BY,
     FENCED_BY,
     FINALIZER,
     REQUESTED,
-    Act,
     Blocked,
     FaultAssessment,
     Job,
-    JobAct,
     JobActResult,
     JobObservation,
     NodeObservation,
@@ -51,6 +50,7 @@ from remedy.job.model import (
     Requested,
     StepAct,
 )
+from remedy.job.power_record import FenceAct, PowerAct
 from remedy.job.stepaccess import StepAccess, StepReader
 from remedy.job.steps.events import EventAct
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
@@ -282,7 +282,7 @@ class FakeWorld:
 
         self._write("take over", apply)
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
+    def _evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         self._may_disrupt(job)
         assert self.unschedulable, "a drain of a node that takes new pods"
         gone, blocked = list(pods[: self.budget]), pods[self.budget :]
@@ -293,7 +293,7 @@ class FakeWorld:
 
         self._write("evict", apply)
         no = Blocked(blocked[0], "pdb=shop/cart", "PDB shop/cart: no") if blocked else None
-        return JobActResult(JobAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
+        return JobActResult(PodAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
 
     def _notify(self, job: Job) -> JobActResult:
         record = job.record
@@ -323,14 +323,19 @@ class FakeWorld:
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return self.host.power(self.clock.now())
 
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
+    async def _switch(self, job: Job, what: StepAct) -> JobActResult:
+        words: dict[StepAct, str] = {
+            PowerAct.POWER_OFF: "off",
+            PowerAct.POWER_ON: "on",
+            PowerAct.RESET: "reset",
+        }
+        word = words[what]
         if word == "on":
             assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
             return self._ask_host(job, what, word)
         return await self._guarded(job, what, word)
 
-    async def _guarded(self, job: Job, what: Act, word: str) -> JobActResult:
+    async def _guarded(self, job: Job, what: StepAct, word: str) -> JobActResult:
         found = self.against.pop(0) if self.against else None
         node, permits = LiveNode(self, found), LivePermits(self, found)
         frozen = "etcd was restored" if found is RefusalReason.FROZEN else ""
@@ -351,7 +356,7 @@ class FakeWorld:
             assert refused.reason is found, f"{refused} without a cause"
             return to_refused_result(what, refused)
 
-    def _ask_host(self, job: Job, what: Act, word: str) -> JobActResult:
+    def _ask_host(self, job: Job, what: StepAct, word: str) -> JobActResult:
         request, said = request_of(job).rpartition(".")[2], [(RequestOutcome.TAKEN, "")]
 
         def apply() -> None:
@@ -360,7 +365,7 @@ class FakeWorld:
         self._write(word, apply)
         return JobActResult(what, outcome=said[0][0], error=said[0][1])
 
-    async def fence(self, job: Job) -> None:
+    def _fence(self, job: Job) -> None:
         self._may_disrupt(job)
         assert self.host.state.dark, "a fence around a machine that may run"
         assert FINALIZER in self.obj.metadata.finalizers, "a fence that nobody would take off"
@@ -371,20 +376,20 @@ class FakeWorld:
 
         self._write("fence", apply)
 
-    async def unfence(self, job: Job) -> None:
+    def _unfence(self, job: Job) -> None:
         def apply() -> None:
             assert self.annotations.pop(FENCED_BY, None) == job.mark, "not our fence"
             self.out_of_service = False
 
         self._write("unfence", apply)
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        if what is not JobAct.UNSURGE:
+    def _move(self, job: Job, what: StepAct, seen: JobObservation) -> JobActResult:
+        if what is not PodAct.UNSURGE:
             self._may_disrupt(job)
         assert FINALIZER in self.obj.metadata.finalizers
         dark = self.host.state.dark
         heard = self.moving.move(job, what, seen, dark=dark, write=self._write)
-        if what is JobAct.DELETE_PODS:
+        if what is PodAct.DELETE_PODS:
             self.terminating += [p for p in heard.evicted if p not in self.terminating]
             self.pods = [p for p in self.pods if not dark or p not in heard.evicted]
         return heard
@@ -488,6 +493,15 @@ class FakeWorld:
         match what:
             case NotifyAct.NOTIFY:
                 return self._notify(job)
+            case PodAct.EVICT:
+                return self._evict(job, seen.pods.due if seen.pods is not None else ())
+            case PodAct():
+                return self._move(job, what, seen)
+            case PowerAct():
+                return await self._switch(job, what)
+            case FenceAct():
+                (self._fence if what is FenceAct.FENCE else self._unfence)(job)
+                return JobActResult(what)
             case EventAct.APPROVE_EVENT:
                 self._may_disrupt(job)
                 return self.outside.approve(job, seen, self._write)

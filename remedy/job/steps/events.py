@@ -33,6 +33,10 @@ from remedy.power.observation import RequestOutcome
 class EventAct(StepAct):
     APPROVE_EVENT = "ApproveEvent"
 
+    @property
+    def asks_provider(self) -> bool:
+        return True
+
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 REQUESTED, APPROVED, LATER = "Asked", "Approved", "Later"

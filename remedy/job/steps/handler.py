@@ -24,8 +24,10 @@ class StepHandler:
     acts: acts that only this kind and its undoing have; None: it has none of its own
     polled: whether it shows progress only at a provider, or in another system's object, which send
         no event
+    reads_power: whether it needs the provider's reading of the machine all the time
     """
 
     decide: StepDecision
     acts: type[StepAct] | None = None
     polled: bool = False
+    reads_power: bool = False

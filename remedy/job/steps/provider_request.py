@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
+from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentRequest,
@@ -41,7 +41,7 @@ from remedy.job.power_record import (
     OUTCOME,
     REQUEST,
     WAS,
-    must_switch_on,
+    PowerAct,
     switched_off,
 )
 from remedy.job.records import ask, begun, put, unheard
@@ -60,14 +60,6 @@ REFUSED_AGAIN = timedelta(seconds=30)
 """Interval after which an act that the last check prevented is considered again."""
 LATEST = timedelta(minutes=5)
 """Upper bound of the delay that a provider asks for."""
-POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
-"""Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
-the machine.
-"""
-
-OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
-"""Phases in which it matters that this job switched the machine off."""
-
 No = Callable[[str], Move]
 """What follows when a step cannot be done: takes the reason as a sentence, returns the move."""
 
@@ -94,9 +86,9 @@ class ProviderRequest:
         return self.guarded and not self.state
 
 
-OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True, guarded=True, gone_is_known=True)
-ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
-RESET = ProviderRequest("reset", JobAct.RESET, state=False, guarded=True)
+OFF = ProviderRequest(OFF_WORD, PowerAct.POWER_OFF, state=True, guarded=True, gone_is_known=True)
+ON = ProviderRequest(ON_WORD, PowerAct.POWER_ON, state=True)
+RESET = ProviderRequest("reset", PowerAct.RESET, state=False, guarded=True)
 
 
 def get_request_word(record: StepStatus) -> str:
@@ -435,27 +427,3 @@ def fence_failed(job: Job) -> bool:
     """Report whether the job stopped at a step `fence` that failed."""
     record = job.record
     return record is not None and record.name == "fence" and record.state is StepState.FAILED
-
-
-def asks_power(job: Job, node: NodeObservation | None) -> bool:
-    """Report whether the provider's reading of the machine is needed now."""
-    step, record = job.step, job.running_record
-    if job.close_reason is not None:
-        return must_switch_on(job)
-    if switched_off(job) and job.phase in OPEN:
-        return True
-    if job.phase is JobPhase.NEEDS_HUMAN:
-        return fence_failed(job)
-    if job.phase is not JobPhase.RUNNING or step is None or record is None:
-        return False
-    if step.migrate is not None:
-        # A node that is not Ready may be off: then no pod on it has to be waited for.
-        return node is not None and node.ready not in ("True", "")
-    if step.reboot is None and step.power_cycle is None:
-        return step.name in POWER
-    if step.reboot is not None and not get_request_word(record):
-        return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
-    # The step then waits for a boot, which the provider's reading cannot prove.
-    return not (
-        get_request_word(record) in (ON.word, RESET.word) and record.output.get(OUTCOME) == TAKEN
-    )

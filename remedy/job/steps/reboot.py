@@ -15,6 +15,7 @@ from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
+from remedy.job.power_record import PowerAct
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
@@ -134,4 +135,4 @@ def _fail_path(
     return failed(job, observation, step, record.model_copy(update={"output": output}), reasons)
 
 
-HANDLERS = {"reboot": StepHandler(reboot, polled=True)}
+HANDLERS = {"reboot": StepHandler(reboot, PowerAct, polled=True)}

@@ -35,6 +35,10 @@ from remedy.power.observation import ReplacementObservation, RequestOutcome
 class ReplaceAct(StepAct):
     REPLACE = "Replace"
 
+    @property
+    def asks_provider(self) -> bool:
+        return True
+
 
 REPLACE = ProviderRequest(
     "replace", ReplaceAct.REPLACE, state=False, guarded=True, gone_is_known=True
@@ -132,4 +136,4 @@ def _follow_request(
     return go_on(job, observation, record, REPLACE, no, evidence=evidence, repeatable=repeatable)
 
 
-HANDLERS = {"replace": StepHandler(replace, ReplaceAct, polled=True)}
+HANDLERS = {"replace": StepHandler(replace, ReplaceAct, polled=True, reads_power=True)}

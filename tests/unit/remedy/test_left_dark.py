@@ -16,9 +16,10 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
 from remedy.job.model import Act, JobAct, JobActResult, NodeObservation
+from remedy.job.power_demand import asks_power
+from remedy.job.power_record import FenceAct, PowerAct
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.job.steps.provider_request import asks_power
 from remedy.job.steps.replace import ReplaceAct
 from remedy.job.supersession import may_be_superseded
 from remedy.job.unsent_requests import Unasked
@@ -111,7 +112,7 @@ class DarkWorld:
         self.heard = JobActResult(act)
         node = self.node
         match act:
-            case JobAct.POWER_OFF | JobAct.POWER_ON | ReplaceAct.REPLACE:
+            case PowerAct.POWER_OFF | PowerAct.POWER_ON | ReplaceAct.REPLACE:
                 machine = machine_of(self.job, node).provider_id
                 self.requests.append((act, machine, request_of(self.job)))
                 self.heard = JobActResult(act, outcome=self._switch(act), error="it says no")
@@ -124,8 +125,8 @@ class DarkWorld:
             case JobAct.CORDON | JobAct.UNCORDON if node is not None:
                 on = act is JobAct.CORDON
                 self.node = replace(node, unschedulable=on, cordoned_by=JOB if on else "")
-            case JobAct.FENCE | JobAct.UNFENCE if node is not None:
-                on = act is JobAct.FENCE
+            case FenceAct.FENCE | FenceAct.UNFENCE if node is not None:
+                on = act is FenceAct.FENCE
                 self.node = replace(node, out_of_service=on, fenced_by=JOB if on else "")
             case JobAct.DELETE:
                 self.deleted = True
@@ -135,14 +136,14 @@ class DarkWorld:
     def _switch(self, act: Act) -> RequestOutcome:
         if self.provider == "unreachable":
             return RequestOutcome.UNCLEAR
-        if act is JobAct.POWER_OFF:
+        if act is PowerAct.POWER_OFF:
             slow = self.provider == "slow"
             wait = timedelta(seconds=90 if slow else 20)
             self.off_at = self.off_at or self.now + wait
             return RequestOutcome.TAKEN
         if self.provider == "refuses":
             return RequestOutcome.REFUSED
-        if act is JobAct.POWER_ON and self.off_at is None:
+        if act is PowerAct.POWER_ON and self.off_at is None:
             self.state, self.boot = PowerState.ON, self.boot + 1
             if self.node is not None:
                 self.node = replace(self.node, boot_id=f"boot-{self.boot}")
@@ -200,7 +201,7 @@ def test_a_job_never_ends_with_the_machine_off_and_nobody_called(
 ) -> None:
     dark = 0
     for moment, world in lives(rung, provider, how):
-        dark += JobAct.POWER_OFF in world.acts
+        dark += PowerAct.POWER_OFF in world.acts
         told = (moment, world.job.phase, world.job.status.message, world.acts)
         assert not world.is_dark or world.called, told
         if world.job.phase.closed and provider in ("well", "slow") and not world.called:
@@ -217,7 +218,7 @@ def test_a_machine_that_is_off_is_switched_on_before_the_job_lets_go_when_its_wo
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and not world.called
-    assert world.requests[-1] == (JobAct.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
+    assert world.requests[-1] == (PowerAct.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
     assert world.job.phase is JobPhase.CANCELLED
 
 
@@ -247,14 +248,14 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
 def test_a_machine_that_follows_a_late_wish_to_be_off_is_switched_on_again() -> None:
     world = DarkWorld("power-cycle")
     world.provider = "slow"
-    while JobAct.POWER_OFF not in world.acts:
+    while PowerAct.POWER_OFF not in world.acts:
         world.round()
     assert world.state is PowerState.ON
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and world.off_at is None
-    assert JobAct.POWER_ON in world.acts
+    assert PowerAct.POWER_ON in world.acts
 
 
 def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
@@ -263,7 +264,7 @@ def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
-    assert JobAct.POWER_ON not in world.acts and not world.called
+    assert PowerAct.POWER_ON not in world.acts and not world.called
 
 
 def waiting_in_the_dark() -> DarkWorld:

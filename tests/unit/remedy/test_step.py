@@ -35,8 +35,8 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 from remedy.job.decisions import approved
 from remedy.job.marks import MARKS
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
-    HARMFUL,
     Act,
     Blocked,
     FaultAssessment,
@@ -187,10 +187,12 @@ HEARD = (
     JobActResult(JobAct.RENEW_PERMIT, granted()),
     JobActResult(JobAct.RENEW_PERMIT, refused()),
     JobActResult(JobAct.RELEASE_PERMIT),
-    JobActResult(JobAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
-    JobActResult(JobAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
+    JobActResult(PodAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
+    JobActResult(PodAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
     JobActResult(NotifyAct.NOTIFY),
 )
+HARMFUL = frozenset({JobAct.CORDON, PodAct.EVICT})
+"""Acts that take something away from workloads."""
 NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeObservation(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
 
@@ -452,7 +454,7 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     blocked = Blocked("shop/cart-1", "pdb=shop/cart", "PDB shop/cart: would violate the budget")
     pods = Pods(1, ("shop/cart-1",))
     held, _ = moved(
-        job, node=OURS, pods=pods, act_result=JobActResult(JobAct.EVICT, blocked=blocked)
+        job, node=OURS, pods=pods, act_result=JobActResult(PodAct.EVICT, blocked=blocked)
     )
     hold = held.status.hold
     assert hold is not None and hold.reason == "PDBBlocked" and hold.scope == "pdb=shop/cart"
