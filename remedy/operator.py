@@ -485,6 +485,24 @@ class RemedyOperator:
         hearing = Hearing(
             (self.nodes, self.jobs), (self.node_leases, self.agent_leases), self._clock
         )
+        self.step_access = StepAccess(
+            readers={
+                "createObject": others,
+                "replace": replacing,
+                "rollbackComponent": backs,
+            },
+            actors={
+                EventAct: events,
+                FenceAct: fencing,
+                HandoverAct: others,
+                NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
+                NotifyAct: notices,
+                PodAct: pods,
+                PowerAct: power,
+                ReplaceAct: replacing,
+                RollbackAct: backs,
+            },
+        )
         job = JobController(
             jobs=store,
             world=ClusterWorld(
@@ -504,24 +522,7 @@ class RemedyOperator:
                 self._unverified,
             ),
             effects=ClusterEffects(store, nodes),
-            steps=StepAccess(
-                readers={
-                    "createObject": others,
-                    "replace": replacing,
-                    "rollbackComponent": backs,
-                },
-                actors={
-                    EventAct: events,
-                    FenceAct: fencing,
-                    HandoverAct: others,
-                    NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
-                    NotifyAct: notices,
-                    PodAct: pods,
-                    PowerAct: power,
-                    ReplaceAct: replacing,
-                    RollbackAct: backs,
-                },
-            ),
+            steps=self.step_access,
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,
