@@ -1,7 +1,7 @@
-"""Keys of labels and annotations that the steps `label` and `annotate` may set on Nodes. Pure.
+"""Keys of labels and annotations that steps of rules may change on Nodes. Pure.
 
 A label can move pods, change load balancers or claim a Node for another controller, without any
-permit. Only listed keys may be set; keys of Kubernetes, of provisioners and of KubeNode never.
+permit. Only listed keys may be changed; keys of Kubernetes, of provisioners and of KubeNode never.
 """
 
 from collections.abc import Iterator, Sequence

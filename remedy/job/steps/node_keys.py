@@ -1,4 +1,4 @@
-"""Steps `label` and `annotate`: change one key of the Node that rules may set. Pure.
+"""Steps that change one label or annotation of the Node. Pure.
 
 A step is done once the Node is observed with the change. The key is checked again right before the
 act, since the rule may have been stored before the key was refused.
