@@ -10,25 +10,12 @@ from typing import Any
 import msgspec
 
 from kubenode.api.v1alpha1 import HoldReason
+from kubenode.api.v1alpha1.ladder import Disruption, list_steps
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import KubeObjectMeta
 
 CLOSED = frozenset(phase.value for phase in JobPhase if phase.closed)
-HARMLESS = frozenset(
-    {
-        "collect",
-        "notify",
-        "label",
-        "annotate",
-        "wait",
-        "waitForEvent",
-        "waitForApproval",
-        "approveEvent",
-        "uncordon",
-        "webhook",
-        "createObject",
-    }
-)
+HARMLESS = list_steps(lambda kind: kind.disruption is Disruption.NONE)
 """Keys of steps that need no permit."""
 STARTUP_GRACE = str(HoldReason.STARTUP_GRACE)
 CHECK_ACTION = "RunCheck"

@@ -60,13 +60,22 @@ from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
 from remedy.job.continuity import Hearing
 from remedy.job.controller import JobController
+from remedy.job.created_objects import HandoverAct
 from remedy.job.leftmarks import AbandonedMarks
 from remedy.job.metrics import HoldCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.cordon_index import CORDONING, cordoning
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
+from remedy.job.power_record import FenceAct, PowerAct
+from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.events import EventAct
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
+from remedy.job.steps.replace import ReplaceAct
+from remedy.job.steps.rollback import RollbackAct
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
 from remedy.job.wakes import JobWakes
@@ -476,6 +485,24 @@ class RemedyOperator:
         hearing = Hearing(
             (self.nodes, self.jobs), (self.node_leases, self.agent_leases), self._clock
         )
+        self.step_access = StepAccess(
+            readers={
+                "createObject": others,
+                "replace": replacing,
+                "rollbackComponent": backs,
+            },
+            actors={
+                EventAct: events,
+                FenceAct: fencing,
+                HandoverAct: others,
+                NodeKeyAct: NodeKeyActor(nodes, self.settings.node_keys.refusal),
+                NotifyAct: notices,
+                PodAct: pods,
+                PowerAct: power,
+                ReplaceAct: replacing,
+                RollbackAct: backs,
+            },
+        )
         job = JobController(
             jobs=store,
             world=ClusterWorld(
@@ -486,30 +513,16 @@ class RemedyOperator:
                 judge,
                 permits,
                 power,
-                replacing,
                 self.decider.stronger,
                 store,
                 events,
-                others,
-                backs,
                 ClockTerm(self._clock),
                 self.records,
                 self._restored,
                 self._unverified,
             ),
-            effects=ClusterEffects(
-                store,
-                nodes,
-                pods,
-                notices,
-                power,
-                fencing,
-                replacing,
-                events,
-                others,
-                backs,
-                self.settings.node_keys,
-            ),
+            effects=ClusterEffects(store, nodes),
+            steps=self.step_access,
             leave=DefenderLeave(permits),
             recorder=JobEvents(self.recorder),
             metrics=metrics,

@@ -1,7 +1,7 @@
-"""Keys of labels and annotations that the steps `label` and `annotate` may set on Nodes. Pure.
+"""Keys of labels and annotations that steps of rules may change on Nodes. Pure.
 
 A label can move pods, change load balancers or claim a Node for another controller, without any
-permit. Only listed keys may be set; keys of Kubernetes, of provisioners and of KubeNode never.
+permit. Only listed keys may be changed; keys of Kubernetes, of provisioners and of KubeNode never.
 """
 
 from collections.abc import Iterator, Sequence
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
+from kubenode.api.v1alpha1.steps import NodeKeyStep
 
 PROTECTED_DOMAINS = (
     *("kubernetes.io", "k8s.io", "x-k8s.io", "k8s.aws"),
@@ -90,8 +91,8 @@ class KeyUse:
 def list_key_uses(spec: NodeRemedierSpec) -> Iterator[KeyUse]:
     for number, rung in enumerate(spec.ladder or ()):
         for place, step in enumerate(rung.steps):
-            body = step.label or step.annotate
-            if body is not None:
+            body = step.body
+            if isinstance(body, NodeKeyStep):
                 path = f"spec.ladder[{number}].steps[{place}].{step.name}.key"
                 yield KeyUse(path, body.key, rung.disruption_class)
 

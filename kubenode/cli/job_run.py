@@ -23,7 +23,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.kube.objects import Node, structs
-from remedy.job.model import unsupported
+from remedy.job.steps.table import unsupported
 from remedy.noderecord.memory import past_of
 from remedy.remedier.build import build
 from remedy.remedier.choice import trigger

@@ -183,7 +183,8 @@ def _compile(report: LintReport, known: Sequence[NodeRemedier]) -> None:
 
 def _lint(report: LintReport, known: Sequence[NodeRemedier], conditions: Sequence[str]) -> None:
     """Lint the rules that compile."""
-    from remedy.job.model import ACTING, unsupported
+    from remedy.job.model import ACTING
+    from remedy.job.steps.table import unsupported
     from rules.lint import lint as lint_rules
 
     rules = [rule for _, rule in report.rules.values()]

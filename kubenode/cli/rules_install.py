@@ -25,7 +25,8 @@ from kubenode.runtime.kube.errors import (
     Invalid,
     NotFound,
 )
-from remedy.job.model import ACTING, unsupported
+from remedy.job.model import ACTING
+from remedy.job.steps.table import unsupported
 
 TRIES = 5
 DEFAULT = Mode.DRY_RUN

@@ -9,8 +9,8 @@ from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, KubeError, No
 from remedy.handover.observation import Handed, HandoverObservation
 from remedy.handover.render import UID, RenderedObject, render, values
 from remedy.handover.settings import ObjectTemplate, Says
-from remedy.job.created_objects import PATH, handed
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
+from remedy.job.created_objects import PATH, HandoverAct, handed
+from remedy.job.model import Job, JobActResult, JobObservation, NodeObservation, StepAct
 from remedy.notify.direct import DirectNotifier
 from remedy.notify.message import NotDelivered
 from remedy.notify.notice import of_step
@@ -31,7 +31,9 @@ class Handovers:
         self._kube, self._templates = kube, templates
         self._direct, self._clock = direct, clock
 
-    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        if what is HandoverAct.TAKE_BACK:
+            return await self._take_back(job)
         step = job.step.webhook if job.step is not None else None
         if step is None:
             return await self._make(job, observation.node)
@@ -41,9 +43,9 @@ class Handovers:
         except NotDelivered as error:
             outcome = RequestOutcome.REFUSED if error.final else RequestOutcome.LATER
             return JobActResult(
-                JobAct.START_HANDOVER, outcome=outcome, error=f"{step.receiver}: {error}"
+                HandoverAct.START_HANDOVER, outcome=outcome, error=f"{step.receiver}: {error}"
             )
-        return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
+        return JobActResult(HandoverAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
 
     async def observe(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         """Return the observation of the current step's object."""
@@ -66,27 +68,27 @@ class Handovers:
     async def _make(self, job: Job, node: NodeObservation | None) -> JobActResult:
         made = self._rendered(job, node)
         if isinstance(made, str):
-            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=made)
+            return _refuse(made)
         try:
             await self._owned(made)
             await self._kube.create(made.collection, made.body)
         except AlreadyExists:
             return JobActResult(
-                JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN
+                HandoverAct.START_HANDOVER, outcome=RequestOutcome.TAKEN
             )  # the next observation shows its owner
         except NotFound as error:
             why = f"{error}: is the kind installed, are the namespace and the owner there?"
-            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why)
+            return _refuse(why)
         except Forbidden as error:
             why = f"{error}: give kubenode-remedy get, create and delete of it"
-            return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why)
+            return _refuse(why)
         except KubeError as error:
             final = error.status in (400, 422)
             outcome = RequestOutcome.REFUSED if final else RequestOutcome.UNCLEAR
-            return JobActResult(JobAct.START_HANDOVER, outcome=outcome, error=str(error))
-        return JobActResult(JobAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
+            return JobActResult(HandoverAct.START_HANDOVER, outcome=outcome, error=str(error))
+        return JobActResult(HandoverAct.START_HANDOVER, outcome=RequestOutcome.TAKEN)
 
-    async def take_back(self, job: Job) -> JobActResult:
+    async def _take_back(self, job: Job) -> JobActResult:
         """Delete what this job created, and no object of the same name that somebody
         else created.
         """
@@ -98,8 +100,8 @@ class Handovers:
             except NotFound:
                 continue
             except KubeError as error:
-                return JobActResult(JobAct.TAKE_BACK, error=str(error))
-        return JobActResult(JobAct.TAKE_BACK)
+                return JobActResult(HandoverAct.TAKE_BACK, error=str(error))
+        return JobActResult(HandoverAct.TAKE_BACK)
 
     async def _owned(self, made: RenderedObject) -> None:
         """Add the current uid of the owner. Raises KubeError."""
@@ -122,6 +124,10 @@ class Handovers:
             return render(template, values(job, node))
         except BadTemplate as error:
             return f"its template {error}"
+
+
+def _refuse(why: str) -> JobActResult:
+    return JobActResult(HandoverAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why)
 
 
 def ours(obj: Mapping[str, Any], uid: str) -> bool:

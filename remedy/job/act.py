@@ -6,9 +6,18 @@ from typing import Protocol, assert_never
 from kubenode.api.v1alpha1 import Ask, Mode, Operation, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import TriggerFact
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
+from remedy.job.model import (
+    Act,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    Requested,
+    StepAct,
+)
 from remedy.job.moves import needed
 from remedy.job.request_notes import to_note
+from remedy.job.stepaccess import StepAccess
 from remedy.plannedevents.observation import EventObservation, evacuation
 
 
@@ -22,46 +31,6 @@ class Effects(Protocol):
     async def uncordon(self, job: Job) -> None: ...
     async def adopt_cordon(self, job: Job) -> None:
         """Replace the superseded job's mark on the cordon by ours."""
-        ...
-
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult: ...
-    async def notify(self, job: Job) -> str:
-        """Notify people; return why that failed, "" if it did not."""
-        ...
-
-    async def label(self, job: Job) -> JobActResult:
-        """Set the step's label. Outcome REFUSED: rules may not set this key."""
-        ...
-
-    async def annotate(self, job: Job) -> JobActResult:
-        """Set the step's annotation. Outcome REFUSED: rules may not set this key."""
-        ...
-
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        """Send POWER_OFF, POWER_ON or RESET for the machine that the step's record names."""
-        ...
-
-    async def fence(self, job: Job) -> None: ...
-    async def unfence(self, job: Job) -> None: ...
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult: ...
-    async def roll_back(self, job: Job) -> JobActResult:
-        """Request the rollback of the component that the current step names."""
-        ...
-
-    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
-        """Tell the provider that the planned event named in the step's record may start."""
-        ...
-
-    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
-        """Call the receiver, or create the object, that the current step names."""
-        ...
-
-    async def take_back(self, job: Job) -> JobActResult:
-        """Delete the objects that this job created for other systems."""
-        ...
-
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Do DELETE_PODS, SURGE, UNSURGE or CHECKPOINT for the pods in `observation`."""
         ...
 
     async def protect(self, job: Job) -> None: ...
@@ -84,9 +53,16 @@ class PermitClient(Protocol):
 
 
 async def act(
-    job: Job, what: JobAct, observation: JobObservation, effects: Effects, leave: PermitClient
+    job: Job,
+    what: Act,
+    observation: JobObservation,
+    effects: Effects,
+    leave: PermitClient,
+    steps: StepAccess,
 ) -> tuple[Job, JobActResult]:
     """Do the act; return its result and the job with the version that our own write produced."""
+    if isinstance(what, StepAct):
+        return job, await steps.act(job, what, observation)
     result = JobActResult(what)
     match what:
         case JobAct.NONE:
@@ -114,46 +90,18 @@ async def act(
             await effects.uncordon(job)
         case JobAct.ADOPT_CORDON:
             await effects.adopt_cordon(job)
-        case JobAct.EVICT:
-            return job, await effects.evict(
-                job, observation.pods.due if observation.pods is not None else ()
-            )
-        case JobAct.NOTIFY:
-            return job, JobActResult(what, error=await effects.notify(job))
-        case JobAct.LABEL:
-            return job, await effects.label(job)
-        case JobAct.ANNOTATE:
-            return job, await effects.annotate(job)
         case JobAct.DELETE:
             await effects.delete(job)
-        case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.RESET:
-            return job, await effects.switch(job, what, observation.node)
-        case JobAct.FENCE:
-            await effects.fence(job)
-        case JobAct.UNFENCE:
-            await effects.unfence(job)
-        case JobAct.DELETE_PODS | JobAct.SURGE | JobAct.UNSURGE | JobAct.CHECKPOINT:
-            return job, await effects.move(job, what, observation)
         case JobAct.PROTECT:
             await effects.protect(job)
         case JobAct.UNPROTECT:
             await effects.unprotect(job)
-        case JobAct.REPLACE:
-            return job, await effects.replace(job, observation.node)
-        case JobAct.ROLL_BACK:
-            return job, await effects.roll_back(job)
-        case JobAct.APPROVE_EVENT:
-            return job, await effects.approve_event(job, observation)
-        case JobAct.START_HANDOVER:
-            return job, await effects.start_handover(job, observation)
-        case JobAct.TAKE_BACK:
-            return job, await effects.take_back(job)
         case _:
             assert_never(what)
     return job, result
 
 
-def _to_result(what: JobAct, answer: Verdict | str) -> JobActResult:
+def _to_result(what: Act, answer: Verdict | str) -> JobActResult:
     return (
         JobActResult(what, error=answer)
         if isinstance(answer, str)

@@ -13,7 +13,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
-from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobActResult
+from remedy.job.model import CLOSING, Act, CloseReason, Job, JobActResult
 
 PART, WHO = "remedy", "kubenode-remedy"
 DONE, FAILED, REFUSED, GRANTED = "Done", "Failed", "Refused", "Granted"
@@ -60,7 +60,7 @@ class JobAudit:
             self.audit.write(line)
 
     @contextmanager
-    def acting(self, job: Job, what: JobAct) -> Iterator[Acting]:
+    def acting(self, job: Job, what: Act) -> Iterator[Acting]:
         """Log one act and its outcome. An exception is logged and raised again."""
         acting = Acting()
         try:
@@ -117,7 +117,7 @@ class JobAudit:
             job, what, outcome, record.message, before, str(record.state), record.request_id
         )
 
-    def _write(self, job: Job, what: JobAct, outcome: str, why: str, *, after: str = "") -> None:
+    def _write(self, job: Job, what: Act, outcome: str, why: str, *, after: str = "") -> None:
         if self.audit is SILENT:
             return
         request = job.record.request_id if job.record is not None else ""

@@ -6,10 +6,7 @@ from datetime import datetime, timedelta
 
 from defender.client import DefenderUnreachable, Permits
 from kubenode.api.v1alpha1 import Ask, RemedyOperationJob, Verdict
-from kubenode.api.v1alpha1.ladder import AnnotateStep, LabelStep
 from kubenode.runtime.recorder import EventRecorder
-from remedy.handover.access import Handovers
-from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.continuity import Hearing
 from remedy.job.events import JobEvent
@@ -17,29 +14,20 @@ from remedy.job.migration.access import PodAccess
 from remedy.job.model import (
     FaultAssessment,
     Job,
-    JobAct,
-    JobActResult,
-    JobObservation,
     NodeObservation,
     Pods,
     Requested,
 )
 from remedy.job.nodes import NodeAccess
-from remedy.job.notices import Notices
 from remedy.job.store import JobStore
 from remedy.noderecord.store import NodeRecords
 from remedy.plannedevents.access import EventAccess
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.access import PowerAccess
-from remedy.power.fencing import Fencing
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
-from remedy.power.replacer import Replacing
+from remedy.power.observation import PowerObservation
 from remedy.remedier.facts import FactStore
 from remedy.remedier.judge import Judge
 from remedy.remedier.stronger import Stronger
-from remedy.rollback.access import Rollbacks
-from remedy.rollback.observation import RollbackObservation
-from rules.nodekeys import NodeKeys
 from rules.sources import HOST_EVENTS
 
 
@@ -54,12 +42,9 @@ class ClusterWorld:
     judge: Judge
     permits: Permits
     power_access: PowerAccess
-    replacing_access: Replacing
     superseding: Stronger
     store: JobStore
     event_access: EventAccess
-    handovers: Handovers
-    rollbacks: Rollbacks
     term: ClockTerm
     records: NodeRecords
     freeze: Callable[[], str]
@@ -110,17 +95,8 @@ class ClusterWorld:
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return await self.power_access.power(job, node)
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
-        return await self.replacing_access.observe(job, node)
-
-    async def rollback(self, job: Job) -> RollbackObservation:
-        return await self.rollbacks.observe(job)
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return await self.event_access.planned(job, node)
-
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        return await self.handovers.observe(job, node)
 
     def booted_at(self, job: Job) -> datetime | None:
         """Return the later of the boot time by the Node, as rules use it, and the one
@@ -146,15 +122,6 @@ class ClusterEffects:
 
     store: JobStore
     nodes: NodeAccess
-    pod_access: PodAccess
-    notices: Notices
-    power_access: PowerAccess
-    fencing: Fencing
-    replacing_access: Replacing
-    event_access: EventAccess
-    handovers: Handovers
-    rollbacks: Rollbacks
-    node_keys: NodeKeys
 
     async def set_finalizer(self, job: Job, on: bool) -> Job:
         return await self.store.set_finalizer(job, on)
@@ -173,60 +140,6 @@ class ClusterEffects:
 
     async def adopt_cordon(self, job: Job) -> None:
         await self.nodes.adopt_cordon(job)
-
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
-        return await self.pod_access.evict(job, pods)
-
-    async def notify(self, job: Job) -> str:
-        return await self.notices.send(job)
-
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step is not None else None
-        return await self._set_key(job, JobAct.LABEL, "labels", step)
-
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step is not None else None
-        return await self._set_key(job, JobAct.ANNOTATE, "annotations", step)
-
-    async def _set_key(
-        self, job: Job, act: JobAct, field: str, step: LabelStep | AnnotateStep | None
-    ) -> JobActResult:
-        """Set the key unless it is refused: the rule may have been stored before the key was
-        refused.
-        """
-        if step is None:
-            return JobActResult(act)
-        if why := self.node_keys.refusal(step.key, job.disruption):
-            return JobActResult(act, outcome=RequestOutcome.REFUSED, error=f"key {why}")
-        await self.nodes.set(job, field, step.key, step.value)
-        return JobActResult(act)
-
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        return await self.power_access.switch(job, what, node)
-
-    async def fence(self, job: Job) -> None:
-        await self.fencing.fence(job)
-
-    async def unfence(self, job: Job) -> None:
-        await self.fencing.unfence(job)
-
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
-        return await self.replacing_access.ask(job, node)
-
-    async def roll_back(self, job: Job) -> JobActResult:
-        return await self.rollbacks.ask(job)
-
-    async def approve_event(self, job: Job, observation: JobObservation) -> JobActResult:
-        return await self.event_access.approve(job, observation)
-
-    async def start_handover(self, job: Job, observation: JobObservation) -> JobActResult:
-        return await self.handovers.start_handover(job, observation)
-
-    async def take_back(self, job: Job) -> JobActResult:
-        return await self.handovers.take_back(job)
-
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        return await self.pod_access.move(job, what, observation)
 
     async def protect(self, job: Job) -> None:
         await self.nodes.protect(job)

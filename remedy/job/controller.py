@@ -24,9 +24,10 @@ from remedy.job.act import Effects, PermitClient, act
 from remedy.job.audit import JobAudit
 from remedy.job.events import JobEvent, build_event
 from remedy.job.metrics import JobMetrics
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation
+from remedy.job.model import Act, Job, JobAct, JobActResult, JobObservation
 from remedy.job.observe import JobReader, observe
 from remedy.job.step import step
+from remedy.job.stepaccess import StepAccess
 from remedy.job.unsent_requests import Unasked
 from remedy.job.wake import requeue_at
 from remedy.power.observation import RequestOutcome
@@ -91,6 +92,7 @@ class JobController:
     jobs: JobRepository
     world: JobReader
     effects: Effects
+    steps: StepAccess
     leave: PermitClient
     recorder: JobEventRecorder
     metrics: JobMetrics
@@ -115,7 +117,9 @@ class JobController:
         for _ in range(ROUNDS):
             unasked = self.unasked.holds(job)
             now = self.clock.now()
-            observation = await observe(job, self.world, now, result, woken=woken, unasked=unasked)
+            observation = await observe(
+                job, self.world, self.steps, now, result, woken=woken, unasked=unasked
+            )
             after, what = step(job, observation)
             if after != job:
                 draft.moves.append((job, after))
@@ -179,7 +183,7 @@ class JobController:
             )
 
     async def do(
-        self, job: Job, what: JobAct, observation: JobObservation
+        self, job: Job, what: Act, observation: JobObservation
     ) -> tuple[Job, JobActResult]:
         """Do one act; return the job with its new version and the result."""
         self.fence.check()
@@ -187,7 +191,9 @@ class JobController:
         unasked = self.unasked.holds(job)
         self.unasked.acting(job, what)
         with self.audit.acting(job, what) as acting, traces.acting(job, what, self.clock) as doing:
-            job, acting.result = await act(job, what, observation, self.effects, self.leave)
+            job, acting.result = await act(
+                job, what, observation, self.effects, self.leave, self.steps
+            )
             traces.add_result(doing, acting.result)
         if unasked and acting.result.outcome is RequestOutcome.PREVENTED:
             self.unasked.mark_unsent(job)

@@ -1,7 +1,13 @@
 """Objects that a job created for other systems, as its steps record them. Pure."""
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job
+from remedy.job.model import Job, StepAct
+
+
+class HandoverAct(StepAct):
+    START_HANDOVER = "HandOver"
+    TAKE_BACK = "TakeBack"
+
 
 PATH, MADE, TAKEN_BACK = "object", "made", "takenBack"
 """Keys of a step's output: path of the object, that it was created, that we deleted it or that it

@@ -13,7 +13,7 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.ladder import OnTimeout
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
-from remedy.job.model import CloseReason, Job, JobAct, JobObservation
+from remedy.job.model import Act, CloseReason, Job, JobAct, JobObservation
 from remedy.job.moves import close, set_condition
 
 APPROVED = "Approved"
@@ -49,13 +49,13 @@ def approved(job: Job) -> bool:
     return approval is not None and approval.status is ConditionStatus.TRUE
 
 
-def denied(job: Job, now: datetime, decision: ApprovalDecision) -> tuple[Job, JobAct]:
+def denied(job: Job, now: datetime, decision: ApprovalDecision) -> tuple[Job, Act]:
     """Close the job because a person denied it."""
     why = f"denied by {decision.by}: {decision.note}".rstrip(": ")
     return close(mark_handled(job), now, CloseReason.DENIED, why)
 
 
-def answered(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
+def answered(job: Job, observation: JobObservation) -> tuple[Job, Act] | None:
     """Handle a decision that no phase and no step handles: one about deletions, or one that does
     not fit now, which gets an answer. None: there is no such decision.
     """

@@ -8,25 +8,18 @@ one before it.
 """
 
 from kubenode.api.v1alpha1 import Disruption, Step
-from kubenode.api.v1alpha1.ladder import AgentAction
+from kubenode.api.v1alpha1.ladder import AgentAction, Remainder, list_steps
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from remedy.job.model import Job, JobObservation
 from remedy.job.records import begun
 from rules.truth import Truth
 
-HARMLESS = frozenset(
-    {"collect", "notify", "label", "annotate", "wait", "waitForApproval", "uncordon"}
-)
+HARMLESS = list_steps(lambda kind: kind.remainder is Remainder.NOTHING)
 """Steps that change nothing on the host and leave nothing under way, however they ended."""
-WHOLE = HARMLESS | {"cordon", "migrate", "reboot", "powerCycle", "powerOn"}
-"""Steps that need no later step once they are done: the job itself removes a cordon, and a boot
-restarts everything on the host. The others do: powerOff, fence and replace leave a machine off or
-gone, rollbackComponent changes what a later restart loads.
-"""
-OTHERS = frozenset({"waitForEvent", "approveEvent", "webhook", "createObject"})
-"""Steps by which other systems act on the node: whether they rely on the rest of the rung is
-unknown.
-"""
+WHOLE = HARMLESS | list_steps(lambda kind: kind.remainder is Remainder.COMPLETE)
+"""Steps that need no later step once they are done."""
+OTHERS = list_steps(lambda kind: kind.remainder is Remainder.OTHERS)
+"""Steps by which other systems act on the node."""
 WHOLE_ACTIONS = frozenset(
     {
         AgentAction.RUN_CHECK,

@@ -8,7 +8,7 @@ removes only those.
 from collections.abc import Mapping
 
 from kubenode.api.v1alpha1 import Disruption
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
+from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation
 
 PROTECTED_BY = "kubenode.io/protected-by"
 """Annotation on a Node, `job key,key`: the job and the autoscaler annotations that it set."""
@@ -57,9 +57,7 @@ def removed(annotations: Mapping[str, str], job: str) -> dict[str, str | None]:
     return dict.fromkeys([*ours(annotations, job), PROTECTED_BY])
 
 
-def protect(
-    job: Job, observation: JobObservation, node: NodeObservation
-) -> tuple[Job, JobAct] | None:
+def protect(job: Job, observation: JobObservation, node: NodeObservation) -> tuple[Job, Act] | None:
     """Set the annotations before a rung of class Pods or Node begins; None when that is done."""
     if job.disruption not in CLASSES or observation.node is None:
         return None

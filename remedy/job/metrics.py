@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Reason, RemedyOperationJob
 from kubenode.runtime.clock import Clock
 from remedy.job.model import Job, JobAct
+from remedy.job.steps.table import STEP_ACTS
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 OTHER = "other"
@@ -45,6 +46,9 @@ class JobMetrics:
         for what in JobAct:
             if what is not JobAct.NONE:
                 self.acts.labels(what)
+        for kind in STEP_ACTS:
+            for each in kind:
+                self.acts.labels(each)
 
     def changed(self, before: Job, after: Job) -> None:
         """Count the transition and the new hold of a written change."""

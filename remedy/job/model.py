@@ -22,7 +22,6 @@ from kubenode.api.v1alpha1 import (
     Step,
     Verdict,
 )
-from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentRequest,
     AlsoMatched,
@@ -35,10 +34,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from kubenode.runtime.drain.observation import Blocked as Blocked
 from kubenode.runtime.drain.observation import Pods as Pods
 from kubenode.runtime.telemetry.places import ANNOTATION as TRACEPARENT
-from remedy.handover.observation import HandoverObservation
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
-from remedy.rollback.observation import RollbackObservation
+from remedy.power.observation import PowerObservation, RequestOutcome
 from rules.history import DAWN
 from rules.truth import Truth
 
@@ -63,8 +60,21 @@ CLOSING = "Closing"
 """Condition type of a job that is decided to end and first undoes its own changes."""
 
 
+class StepAct(StrEnum):
+    """Base of the acts that belong to one kind of step. The module of the kind declares them, and
+    `remedy.job.stepaccess` finds the object that carries them out by this class.
+    """
+
+    @property
+    def asks_provider(self) -> bool:
+        """Report whether the act sends a provider a request that the step recorded before."""
+        return False
+
+
 class JobAct(StrEnum):
-    """The one change of the outside world that a round makes; each is idempotent."""
+    """The one change of the outside world that a round makes; each is idempotent. The acts of
+    single kinds of steps are a StepAct.
+    """
 
     NONE = "None"
     ADD_FINALIZER = "AddFinalizer"
@@ -76,33 +86,12 @@ class JobAct(StrEnum):
     CORDON = "Cordon"
     UNCORDON = "Uncordon"
     ADOPT_CORDON = "TakeOver"
-    EVICT = "Evict"
-    NOTIFY = "Notify"
-    LABEL = "Label"
-    ANNOTATE = "Annotate"
     DELETE = "Delete"
-    POWER_OFF = "PowerOff"
-    POWER_ON = "PowerOn"
-    RESET = "Reset"
-    FENCE = "Fence"
-    UNFENCE = "Unfence"
-    REPLACE = "Replace"
-    ROLL_BACK = "RollBack"
-    APPROVE_EVENT = "ApproveEvent"
-    START_HANDOVER = "HandOver"
-    TAKE_BACK = "TakeBack"
-    DELETE_PODS = "DeletePods"
-    SURGE = "Surge"
-    UNSURGE = "Unsurge"
-    CHECKPOINT = "Checkpoint"
     PROTECT = "Protect"
     UNPROTECT = "Unprotect"
 
 
-HARMFUL = frozenset({JobAct.CORDON, JobAct.EVICT})
-"""Acts that take something away from workloads: they need a permit and evidence that is
-known true.
-"""
+Act = JobAct | StepAct
 
 
 class CloseReason(StrEnum):
@@ -415,7 +404,7 @@ class JobActResult:
     failed; "" if it did not.
     """
 
-    act: JobAct
+    act: Act
     verdict: Verdict | None = None
     error: str = ""
     evicted: tuple[str, ...] = ()
@@ -453,7 +442,6 @@ class JobObservation:
     successor: job that supersedes this one; None until it exists
     woken: Kube Defender reserves a slot for this job: ask now, whatever the hold says
     power: the provider's reading of the machine; None: not asked
-    replacing: who can replace the machine, or the progress of the replacement; None: not asked
     unasked: this process persisted the request in the status and has not sent it. Without this flag
         it is unknown whether the request was sent.
     """
@@ -470,14 +458,11 @@ class JobObservation:
     successor: Job | None = None
     woken: bool = False
     power: PowerObservation | None = None
-    replacing: ReplacementObservation | None = None
     unasked: bool = False
     events: tuple[EventObservation, ...] = ()
     """The planned events that the job was made for."""
-    handed: HandoverObservation | None = None
-    """The object of the current step that another system works on; None: not read."""
-    rollback: RollbackObservation | None = None
-    """Progress of the rollback of the machine's component; None: not asked."""
+    step: object | None = None
+    """What the step under way reads from outside, in the type of its kind; None: not read."""
     hearing_since: datetime | None = DAWN
     """Start of the time without a gap in our caches and connections; None: there is a gap now."""
     clock_since: datetime = DAWN
@@ -507,59 +492,5 @@ def binding(job: Job, record: StepStatus) -> bool:
     return record.index < len(steps) and steps[record.index].irreversible
 
 
-SUPPORTED = frozenset(
-    {
-        "cordon",
-        "uncordon",
-        "migrate",
-        "notify",
-        "label",
-        "annotate",
-        "wait",
-        "agent",
-        "collect",
-        "reboot",
-        "powerOff",
-        "powerOn",
-        "powerCycle",
-        "fence",
-        "replace",
-        "rollbackComponent",
-        "waitForEvent",
-        "waitForApproval",
-        "approveEvent",
-        "webhook",
-        "createObject",
-    }
-)
-
-
 ACTING = frozenset({Mode.ENFORCE, Mode.APPROVE})
-
-
-def unsupported(ladder: list[Rung]) -> str:
-    """Return what this version cannot do in `ladder`, as a sentence; "" if it supports
-    all of it.
-    """
-    for rung in ladder:
-        for step in rung.steps:
-            if why := unsupported_step(step):
-                return f"rung {rung.name}: {why}"
-    return ""
-
-
-def unable(rule: NodeRemedierSpec) -> str:
-    """Return why this version cannot do what a rule asks for; "" if it can.
-
-    Only modes that act take steps, so a rule in DryRun may name steps of later versions.
-    """
-    return unsupported(rule.ladder or []) if rule.mode in ACTING else ""
-
-
-def unsupported_step(step: Step) -> str:
-    """Return why this version cannot do the step; "" if it can."""
-    if step.name not in SUPPORTED:
-        return f"step {step.name} is not available in this version"
-    if step.replace is not None and step.replace.surge != "None":
-        return "step replace with surge First is not available in this version"
-    return ""
+"""Modes in which jobs take steps."""

@@ -16,13 +16,13 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobObservation
+from remedy.job.model import CLOSING, Act, CloseReason, Job, JobAct, JobObservation
 from remedy.job.power_record import replaced, switched_off
 from remedy.job.silence import has_passed
 from remedy.job.undo import owns
 from rules.truth import Truth
 
-Move = tuple[Job, JobAct]
+Move = tuple[Job, Act]
 """The job after a decision, and the act to do. If the job changed, the act is NONE."""
 FAULT_UNKNOWN = str(HoldReason.FAULT_UNKNOWN)
 

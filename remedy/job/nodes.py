@@ -151,8 +151,8 @@ class NodeAccess:
         if observe_node(node).cordoned_by == job.spec.supersedes:
             await self._patch(node, {"annotations": {CORDONED_BY: job.mark}})
 
-    async def set(self, job: Job, kind: str, key: str, value: str) -> None:
-        """Set one label or annotation; `kind` is the metadata field."""
+    async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
+        """Set one label or annotation, or remove it with None; `kind` is the metadata field."""
         node = await self._live(job)
         if node is not None and same(node, job):
             await self._patch(node, {kind: {key: value}})

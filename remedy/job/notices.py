@@ -10,7 +10,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, KubeError
-from remedy.job.model import Job
+from remedy.job.model import Job, JobActResult, JobObservation, StepAct
 from remedy.notify.notifications import Telling
 
 COMPONENT = "kubenode-remedy"
@@ -25,17 +25,17 @@ class Notices:
     def __init__(self, kube: Kube, clock: Clock, telling: Telling | None = None) -> None:
         self._kube, self._clock, self._telling = kube, clock, telling
 
-    async def send(self, job: Job) -> str:
-        """Send the notification; return why it failed, "" if it did not. The name makes a
-        repetition the same Event.
-        """
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        """Send the notification. The name makes a repetition the same Event."""
         try:
             await self._kube.create(paths.events(NAMESPACE), self._event(job))
         except AlreadyExists:
             pass  # an earlier attempt created it
         except KubeError as error:
-            return str(error)
-        return self._telling.step(job) if self._telling is not None else ""
+            return JobActResult(what, error=str(error))
+        return JobActResult(
+            what, error=self._telling.step(job) if self._telling is not None else ""
+        )
 
     def _event(self, job: Job) -> dict[str, Any]:
         step, record = job.step, job.record

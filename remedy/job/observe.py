@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Verdict
-from remedy.handover.observation import HandoverObservation
+from kubenode.api.v1alpha1.ladder import Remainder, list_steps
 from remedy.job.initialwait import unbegun
 from remedy.job.model import (
     CloseReason,
@@ -17,15 +17,13 @@ from remedy.job.model import (
 )
 from remedy.job.moves import needed
 from remedy.job.planned_events import holding
+from remedy.job.power_demand import asks_power
+from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.provider_request import (
-    asks_power,
-    asks_replacing,
-    asks_rollback,
     force_fault_true,
 )
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.observation import PowerObservation, ReplacementObservation
-from remedy.rollback.observation import RollbackObservation
+from remedy.power.observation import PowerObservation
 from rules.truth import Truth
 
 
@@ -76,18 +74,8 @@ class JobReader(Protocol):
         """Return the provider's reading of the node's machine, or why there is none."""
         ...
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation: ...
-
-    async def rollback(self, job: Job) -> RollbackObservation:
-        """Return the progress of the rollback that the current step requested."""
-        ...
-
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         """Return the planned events that the job was made for, in their current state."""
-        ...
-
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        """Return the object that the current step hands over to another system."""
         ...
 
     def booted_at(self, job: Job) -> datetime | None:
@@ -110,6 +98,7 @@ class JobReader(Protocol):
 async def observe(
     job: Job,
     world: JobReader,
+    steps: StepAccess,
     now: datetime,
     act_result: JobActResult | None = None,
     *,
@@ -139,11 +128,9 @@ async def observe(
         act_result=act_result,
         woken=woken,
         power=power,
-        replacing=await world.replacing(job, node) if asks_replacing(job) else None,
-        rollback=await world.rollback(job) if asks_rollback(job) else None,
+        step=await steps.observe(job, node),
         unasked=unasked,
         events=events,
-        handed=await world.handed(job, node) if _handing(job) else None,
         booted_at=world.booted_at(job) if unbegun(job) else None,
         recorded=not job.phase.closed or world.recorded(job),
         outnumbered=job.phase.closed and world.outnumbered(job),
@@ -197,18 +184,8 @@ def _waits_for_event(job: Job) -> bool:
     return waits and job.close_reason is None
 
 
-ASKS_OTHERS = frozenset({"approveEvent", "webhook", "createObject"})
+ASKS_OTHERS = list_steps(lambda kind: kind.signals and kind.remainder is Remainder.OTHERS)
 """Steps by which other systems act on the node: they need the same checks as our own acts."""
-
-
-def _handing(job: Job) -> bool:
-    step = job.step
-    return (
-        _disrupting(job)
-        and step is not None
-        and step.create_object is not None
-        and job.running_record is not None
-    )
 
 
 async def _permit(job: Job, world: JobReader) -> Verdict | None:

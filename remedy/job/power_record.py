@@ -2,7 +2,27 @@
 
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
-from remedy.job.model import Job
+from remedy.job.model import Job, StepAct
+
+
+class PowerAct(StepAct):
+    """Acts of the power steps. POWER_ON also undoes POWER_OFF when the job ends."""
+
+    POWER_OFF = "PowerOff"
+    POWER_ON = "PowerOn"
+    RESET = "Reset"
+
+    @property
+    def asks_provider(self) -> bool:
+        return True
+
+
+class FenceAct(StepAct):
+    """Acts of step `fence`. UNFENCE also undoes it before the machine runs again."""
+
+    FENCE = "Fence"
+    UNFENCE = "Unfence"
+
 
 REQUEST, OUTCOME, WAS, MACHINE = "asked", "heard", "was", "machine"
 """Keys of a step's output: what was requested, the outcome, the machine's power before, and its

@@ -12,13 +12,14 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job import silence
-from remedy.job.model import CLOSING, Job, JobAct, JobObservation
+from remedy.job.model import CLOSING, Act, Job, JobAct, JobObservation
 from remedy.job.power_record import (
     BACK,
     INTENT,
     OFF_WORD,
     REQUEST,
     WAS,
+    PowerAct,
     is_replacement_requested,
     switching_record,
 )
@@ -33,7 +34,7 @@ the request.
 WITHIN = timedelta(minutes=15)
 """A person is called if the machine does not run within this time."""
 
-Move = tuple[Job, JobAct]
+Move = tuple[Job, Act]
 
 
 def switch_on_again(job: Job, observation: JobObservation) -> Move | None:
@@ -44,7 +45,7 @@ def switch_on_again(job: Job, observation: JobObservation) -> Move | None:
     if record is None:
         return None
     result = observation.act_result
-    if result is not None and result.act is JobAct.POWER_ON and result.outcome is not None:
+    if result is not None and result.act is PowerAct.POWER_ON and result.outcome is not None:
         if result.outcome is RequestOutcome.REFUSED:
             return _call(job, record, f"it could not be switched on again: {result.error}")
         return _back(job, record, format_time(observation.now)), JobAct.NONE
@@ -66,7 +67,7 @@ def switch_on_again(job: Job, observation: JobObservation) -> Move | None:
         return job, JobAct.NONE
     if not progress:
         return _back(job, record, INTENT), JobAct.NONE
-    return job, JobAct.POWER_ON if _is_due(progress, observation.now) else JobAct.NONE
+    return job, PowerAct.POWER_ON if _is_due(progress, observation.now) else JobAct.NONE
 
 
 def _is_gone(job: Job, power: PowerObservation) -> bool:

@@ -11,7 +11,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import OnFailure
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus, Timeline
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding
+from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation, binding
 from remedy.job.moves import MESSAGE, Move, climb, give_up, is_waiting_for, may, stands, wait
 from remedy.job.silence import of_step
 
@@ -130,7 +130,7 @@ def begun(job: Job) -> bool:
     )
 
 
-def disrupt(job: Job, observation: JobObservation, act: JobAct) -> Move:
+def disrupt(job: Job, observation: JobObservation, act: Act) -> Move:
     """Check once more right before an act that disrupts."""
     if stop := may(job, observation, evidence=not begun(job)) or stands(job, observation):
         return stop

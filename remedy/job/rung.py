@@ -1,58 +1,17 @@
-"""The rung under way: which step begins, and when all are done. Each step has its own module in
+"""The rung under way: which step begins, and when all are done. Each step has a handler in
 `remedy.job.steps`. Pure.
 """
 
-from collections.abc import Callable
 from datetime import datetime
 
 from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.early_end import SPARED, spared
 from remedy.job.marks import protect
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding, unsupported_step
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding
 from remedy.job.moves import Move, enter, healed, may, reset_false_since, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
-from remedy.job.steps.agent import agent
-from remedy.job.steps.approval import wait_for_approval
-from remedy.job.steps.collect import collect
-from remedy.job.steps.cordon import cordon
-from remedy.job.steps.events import approve_event, wait_for_event
-from remedy.job.steps.fence import fence
-from remedy.job.steps.handover import create_object, webhook
-from remedy.job.steps.migrate import migrate
-from remedy.job.steps.power import power_cycle, power_off, power_on
-from remedy.job.steps.reboot import reboot
-from remedy.job.steps.replace import replace
-from remedy.job.steps.rollback import rollback_component
-from remedy.job.steps.small import small, wait
-
-Going = Callable[[Job, JobObservation, NodeObservation, Step, StepStatus], Move]
-"""How a step that has begun goes on: (job, seen, node, step, its record) -> Move."""
-
-STEPS: dict[str, Going] = {
-    "cordon": cordon,
-    "uncordon": small,
-    "migrate": migrate,
-    "agent": agent,
-    "collect": collect,
-    "wait": wait,
-    "notify": small,
-    "label": small,
-    "annotate": small,
-    "reboot": reboot,
-    "powerOff": power_off,
-    "powerOn": power_on,
-    "powerCycle": power_cycle,
-    "fence": fence,
-    "replace": replace,
-    "rollbackComponent": rollback_component,
-    "waitForEvent": wait_for_event,
-    "waitForApproval": wait_for_approval,
-    "approveEvent": approve_event,
-    "webhook": webhook,
-    "createObject": create_object,
-}
-
+from remedy.job.steps.table import STEPS, unsupported_step
 
 GONE = NodeObservation()
 """Passed to steps of a job that replaced its node, for which `seen.node` is None."""
@@ -71,7 +30,7 @@ def running(job: Job, observation: JobObservation) -> Move:
         return _begin(job, observation, node, step, record)
     if spared(job, observation):
         return _skipped(job, observation, record, SPARED)
-    return STEPS[step.name](job, observation, node, step, record)
+    return STEPS[step.name].decide(job, observation, node, step, record)
 
 
 def _healed(job: Job, observation: JobObservation) -> Move | None:

@@ -8,7 +8,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import Result
 from kubenode.runtime.telemetry import tracing
 from kubenode.runtime.telemetry.about import about
-from remedy.job.model import Job, JobAct, JobActResult
+from remedy.job.model import Act, Job, JobActResult
 from remedy.job.spans import ended, fault_of, step_of
 
 
@@ -36,7 +36,7 @@ def within_fault(
 
 
 @contextmanager
-def acting(job: Job, what: JobAct, clock: Clock) -> Iterator[tracing.Doing]:
+def acting(job: Job, what: Act, clock: Clock) -> Iterator[tracing.Doing]:
     """Open a span for one act, as a child of the current step's span."""
     if not tracing.on():
         yield tracing.Doing()

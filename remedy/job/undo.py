@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from remedy.job import marks
-from remedy.job.created_objects import handed, taken_back
+from remedy.job.created_objects import HandoverAct, handed, taken_back
 from remedy.job.migration import surge_replicas
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
-from remedy.job.power_record import must_switch_on
+from remedy.job.migration.acts import PodAct
+from remedy.job.model import Act, Job, JobAct, JobObservation, NodeObservation
+from remedy.job.power_record import FenceAct, PowerAct, must_switch_on
 from remedy.job.power_undo import switch_on_again
 
 
@@ -28,11 +29,11 @@ class OwnedChange:
     move: returns the next move towards undoing it, if a single act is not enough
     """
 
-    act: JobAct
+    act: Act
     owned: Callable[[Job], bool]
     off: Callable[[Job], Job]
     there: Callable[[Job, NodeObservation | None], bool] | None = None
-    move: Callable[[Job, JobObservation], tuple[Job, JobAct] | None] | None = None
+    move: Callable[[Job, JobObservation], tuple[Job, Act] | None] | None = None
 
 
 def disowned(job: Job, *names: str) -> Job:
@@ -41,8 +42,8 @@ def disowned(job: Job, *names: str) -> Job:
 
 
 OWNED_CHANGES: tuple[OwnedChange, ...] = (
-    OwnedChange(act=JobAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
-    OwnedChange(act=JobAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
+    OwnedChange(act=HandoverAct.TAKE_BACK, owned=lambda job: bool(handed(job)), off=taken_back),
+    OwnedChange(act=PodAct.UNSURGE, owned=surge_replicas.owns, off=surge_replicas.forget),
     OwnedChange(
         act=JobAct.UNPROTECT,
         owned=lambda job: job.status.owned.scale_down_disabled,
@@ -50,13 +51,13 @@ OWNED_CHANGES: tuple[OwnedChange, ...] = (
         there=marks.there,
     ),
     OwnedChange(
-        act=JobAct.UNFENCE,
+        act=FenceAct.UNFENCE,
         owned=lambda job: job.status.owned.fenced,
         off=lambda job: disowned(job, "fenced"),
         there=lambda job, node: node is not None and node.fenced_by == job.mark,
     ),
     OwnedChange(
-        act=JobAct.POWER_ON, owned=must_switch_on, off=lambda job: job, move=switch_on_again
+        act=PowerAct.POWER_ON, owned=must_switch_on, off=lambda job: job, move=switch_on_again
     ),
     OwnedChange(
         act=JobAct.UNCORDON,
@@ -93,7 +94,7 @@ def owns(job: Job) -> bool:
     return any(change.owned(job) for change in OWNED_CHANGES)
 
 
-def undo(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
+def undo(job: Job, observation: JobObservation) -> tuple[Job, Act] | None:
     """Undo the first change that exists; None: nothing of ours is left. Marks on the node that name
     the job are its own, even if somebody removed the status that said so.
     """
@@ -109,7 +110,7 @@ def undo(job: Job, observation: JobObservation) -> tuple[Job, JobAct] | None:
 
 def _undo(
     candidates: Iterable[OwnedChange], job: Job, observation: JobObservation
-) -> tuple[Job, JobAct] | None:
+) -> tuple[Job, Act] | None:
     for change in candidates:
         if not change.owned(job):
             continue
@@ -126,9 +127,7 @@ def _undo(
     return None
 
 
-def undo_others(
-    job: Job, observation: JobObservation, excluded: JobAct
-) -> tuple[Job, JobAct] | None:
+def undo_others(job: Job, observation: JobObservation, excluded: Act) -> tuple[Job, Act] | None:
     """Undo all but the change that the act `excluded` would undo, and forget what is undone; None:
     done.
     """
@@ -142,7 +141,7 @@ def undo_others(
     return (job, JobAct.NONE) if others else None
 
 
-def owns_others(job: Job, excluded: JobAct) -> bool:
+def owns_others(job: Job, excluded: Act) -> bool:
     """Report whether the job owns anything but the change that the act `excluded` would undo."""
     return any(change.owned(job) for change in OWNED_CHANGES if change.act is not excluded)
 

@@ -6,13 +6,8 @@ After a restart that knowledge is lost, and the request counts as sent.
 """
 
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy
-from remedy.job.model import Job, JobAct
+from remedy.job.model import Act, Job, StepAct
 from remedy.job.power_record import OUTCOME
-
-ASKING = frozenset(
-    {JobAct.POWER_OFF, JobAct.POWER_ON, JobAct.RESET, JobAct.REPLACE, JobAct.APPROVE_EVENT}
-)
-"""Acts that send a request to a provider."""
 
 
 class Unasked:
@@ -33,9 +28,9 @@ class Unasked:
         """Report whether the request in the job's status has not been sent by this process."""
         return job.name in self._requests and self._requests[job.name] == _request(job)
 
-    def acting(self, job: Job, what: JobAct) -> None:
+    def acting(self, job: Job, what: Act) -> None:
         """Record that `what` is about to be done: its request counts as sent."""
-        if what in ASKING:
+        if isinstance(what, StepAct) and what.asks_provider:
             self.forget(job.name)
 
     def mark_unsent(self, job: Job) -> None:

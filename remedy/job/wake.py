@@ -15,7 +15,7 @@ from remedy.job.permits import ask_again_at, renew_at
 from remedy.job.power_record import must_switch_on
 from remedy.job.silence import by_our_clock, counts_from
 from remedy.job.steps.agent import ANSWER_GRACE
-from remedy.job.steps.provider_request import POLLED
+from remedy.job.steps.table import STEPS
 from remedy.job.supersession import await_successor_until
 from remedy.job.verification import acted_on, proof_takes, verify_until
 
@@ -108,7 +108,7 @@ def _step_times(job: Job, observation: JobObservation) -> list[datetime]:
         times.append(now + min(max(waited / 8, least), SOON))
         if pods is not None and pods.at is not None:
             times.append(pods.at)
-    if what.name in POLLED and (record.by is not StepBy.AGENT or record.asked_at is None):
+    if STEPS[what.name].polled and (record.by is not StepBy.AGENT or record.asked_at is None):
         # Providers send no event when a request is done, so they are polled.
         waited = now - record.started_at
         times.append(now + min(max(waited / 8, timedelta(seconds=2)), 3 * SOON))

@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from remedy.hostdoctor.record import note_of
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
+from remedy.job.model import Job, JobActResult, JobObservation, NodeObservation, StepAct
 from remedy.job.steps.events import next_to_approve
 from remedy.plannedevents.observation import EventObservation, due_at
 from remedy.power.access import NOBODY, PowerAccess, await_outcome
@@ -65,21 +65,19 @@ class EventAccess:
         alike = list(self._events.by(EXTERNAL, _external(event)))
         return shared(event, alike, self._jobs.cache.values())
 
-    async def approve(self, job: Job, observation: JobObservation) -> JobActResult:
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
         """Approve at the provider the event that the step's record names."""
         event = next_to_approve(job, observation.events)
         if event is None:
-            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.TAKEN)
+            return JobActResult(what, outcome=RequestOutcome.TAKEN)
         machine, provider = self._power.of(job, observation.node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
-            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
+            return JobActResult(what, outcome=RequestOutcome.REFUSED, error=why)
         if not provider.can.approve:
             why = CANNOT.format(provider=provider.name)
-            return JobActResult(JobAct.APPROVE_EVENT, outcome=RequestOutcome.REFUSED, error=why)
-        return await await_outcome(
-            JobAct.APPROVE_EVENT, provider.approve(machine, event.external_id)
-        )
+            return JobActResult(what, outcome=RequestOutcome.REFUSED, error=why)
+        return await await_outcome(what, provider.approve(machine, event.external_id))
 
 
 def observe_event(name: str, event: HostEvent | None, job: Job, now: datetime) -> EventObservation:

@@ -24,8 +24,14 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
 from kubenode.runtime.disruption.request import ActRefused
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
-from remedy.job.power_record import machine_of_record
+from remedy.job.model import (
+    Job,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    StepAct,
+)
+from remedy.job.power_record import PowerAct, machine_of_record
 from remedy.power.leave import (
     NodeReader,
     act_request,
@@ -91,14 +97,14 @@ class PowerAccess:
             outcome, after = outcome_of(error)
             return replace(read, outcome=outcome, why=sentence(error), after=after)
 
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        machine, provider = self.of(job, node)
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        machine, provider = self.of(job, observation.node)
         if provider is None:
             why = NOBODY.format(id=machine.provider_id)
             return JobActResult(what, outcome=RequestOutcome.REFUSED, error=why)
         self._read.pop(job.name, None)
         id_ = request_of(job)
-        if what is JobAct.POWER_ON:
+        if what is PowerAct.POWER_ON:
             return await await_outcome(what, provider.on(machine, id_))
         asking = self._guard.perform(
             act_request(job, what, machine.provider_id),
@@ -106,7 +112,7 @@ class PowerAccess:
             target=lambda: live_target(self._nodes, job),
             act=lambda: (
                 provider.off(machine, id_)
-                if what is JobAct.POWER_OFF
+                if what is PowerAct.POWER_OFF
                 else provider.reset(machine, id_)
             ),
         )
@@ -121,7 +127,7 @@ def machine_of(job: Job, node: NodeObservation | None) -> ProviderMachine:
     return ProviderMachine(provider_id or noted, job.spec.node_name, annotations)
 
 
-async def await_outcome(what: JobAct, asking: Awaitable[None]) -> JobActResult:
+async def await_outcome(what: StepAct, asking: Awaitable[None]) -> JobActResult:
     """Await the request and return its outcome."""
     try:
         await asking

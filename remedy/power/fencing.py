@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.errors import NotFound
-from remedy.job.model import FENCED_BY, OUT_OF_SERVICE, Job
+from remedy.job.model import FENCED_BY, OUT_OF_SERVICE, Job, JobActResult, JobObservation, StepAct
+from remedy.job.power_record import FenceAct
 
 VALUE, EFFECT = "nodeshutdown", "NoExecute"
 
@@ -24,6 +25,10 @@ class NodeClient(Protocol):
 class Fencing:
     def __init__(self, kube: NodeClient) -> None:
         self._kube = kube
+
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        await (self.fence(job) if what is FenceAct.FENCE else self.unfence(job))
+        return JobActResult(what)
 
     async def fence(self, job: Job) -> None:
         """Set taint and mark in one write; do nothing if the taint is set already.

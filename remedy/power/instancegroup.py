@@ -9,7 +9,8 @@ from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.port import PowerState, Provider, ProviderMachine
 from kubenode.providers.registry import Providers
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import JobAct, JobActResult
+from remedy.job.model import JobActResult
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.access import NOBODY, await_outcome, outcome_of, sentence
 from remedy.power.methods import (
     BootOf,
@@ -60,8 +61,8 @@ class InstanceGroup:
         machine, provider = self._of(request)
         if provider is None:
             why = NOBODY.format(id=request.target)
-            return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.REFUSED, error=why)
-        return await await_outcome(JobAct.REPLACE, provider.replace(machine, request.request))
+            return JobActResult(ReplaceAct.REPLACE, outcome=RequestOutcome.REFUSED, error=why)
+        return await await_outcome(ReplaceAct.REPLACE, provider.replace(machine, request.request))
 
     async def far(self, request: ReplacementRequest) -> ReplacementObservation:
         machine, provider = self._of(request)

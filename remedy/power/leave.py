@@ -13,16 +13,17 @@ from kubenode.runtime.disruption.request import (
     LiveTarget,
     RefusalReason,
 )
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
-from remedy.job.power_record import REQUEST, machine_of_record
+from remedy.job.model import Job, JobActResult, NodeObservation, StepAct
+from remedy.job.power_record import REQUEST, PowerAct, machine_of_record
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.observation import RequestOutcome
 
-ACTS: dict[JobAct, DisruptiveAct] = {
-    JobAct.POWER_OFF: DisruptiveAct.POWER_OFF,
-    JobAct.RESET: DisruptiveAct.RESET,
-    JobAct.REPLACE: DisruptiveAct.REPLACE,
+ACTS: dict[StepAct, DisruptiveAct] = {
+    PowerAct.POWER_OFF: DisruptiveAct.POWER_OFF,
+    PowerAct.RESET: DisruptiveAct.RESET,
+    ReplaceAct.REPLACE: DisruptiveAct.REPLACE,
 }
-REQUEST_VALUES = {JobAct.POWER_OFF: "off", JobAct.RESET: "reset", JobAct.REPLACE: "replace"}
+REQUEST_VALUES = {PowerAct.POWER_OFF: "off", PowerAct.RESET: "reset", ReplaceAct.REPLACE: "replace"}
 """Words of the acts in a record's output."""
 
 
@@ -40,7 +41,7 @@ def request_of(job: Job) -> str:
     return f"{job.uid}.{record.request_id}"
 
 
-def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
+def act_request(job: Job, what: StepAct, target: str) -> ActRequest:
     """Build the request for the act in the job's record; `target` is the machine or the object."""
     record, step, permit = job.record, job.step, job.status.permit
     rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
@@ -59,7 +60,7 @@ def act_request(job: Job, what: JobAct, target: str) -> ActRequest:
     )
 
 
-async def is_written(job: Job, what: JobAct) -> bool:
+async def is_written(job: Job, what: StepAct) -> bool:
     """Report whether the job's stored status requests this act."""
     record = job.record
     return (
@@ -82,6 +83,6 @@ async def live_target(nodes: NodeReader, job: Job) -> LiveTarget:
     return LiveTarget(boot_id=node.boot_id)
 
 
-def to_refused_result(what: JobAct, refused: ActRefused) -> JobActResult:
+def to_refused_result(what: StepAct, refused: ActRefused) -> JobActResult:
     booted = refused.reason is RefusalReason.BOOT_CHANGED
     return JobActResult(what, outcome=RequestOutcome.PREVENTED, error=str(refused), booted=booted)

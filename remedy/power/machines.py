@@ -26,7 +26,8 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound, Undecodable
 from kubenode.runtime.kube.lists import RecentList, raw_items
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import JobAct, JobActResult
+from remedy.job.model import JobActResult
+from remedy.job.steps.replace import ReplaceAct
 from remedy.machines import MACHINES, machines_named
 from remedy.power.methods import (
     CLOCKS,
@@ -111,7 +112,7 @@ class OwnMachine:
             if machine is None or machine.metadata.uid != uid:
                 return taken()  # it is gone, as requested
             if (other := _describe_running(machine, request)) != "":
-                return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.LATER, error=other)
+                return JobActResult(ReplaceAct.REPLACE, outcome=RequestOutcome.LATER, error=other)
             await self._kube.patch(f"{MACHINES}/{name}", _wanted(machine, request))
         except NotFound:
             return taken()

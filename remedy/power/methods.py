@@ -18,7 +18,8 @@ from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound, TooManyR
 from kubenode.runtime.kube.lists import RecentList
 from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.kube.paths import resource
-from remedy.job.model import JobAct, JobActResult
+from remedy.job.model import JobActResult
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.claims import REPLACES
 from remedy.power.observation import ReplacementObservation, RequestOutcome
 
@@ -104,13 +105,13 @@ class ReplacementMethod(Protocol):
 
 
 def taken() -> JobActResult:
-    return JobActResult(JobAct.REPLACE, outcome=RequestOutcome.TAKEN)
+    return JobActResult(ReplaceAct.REPLACE, outcome=RequestOutcome.TAKEN)
 
 
 def to_failed_result(error: KubeError) -> JobActResult:
     """Return the outcome of a failed write to the API server."""
     outcome, after = outcome_of(error)
-    return JobActResult(JobAct.REPLACE, outcome=outcome, error=str(error), after=after)
+    return JobActResult(ReplaceAct.REPLACE, outcome=outcome, error=str(error), after=after)
 
 
 def outcome_of(error: KubeError) -> tuple[RequestOutcome, timedelta | None]:

@@ -12,7 +12,7 @@ from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Forbidden, KubeError
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
+from remedy.job.model import Job, JobActResult, JobObservation, NodeObservation, StepAct
 from remedy.power.claims import ReplacementClaims
 from remedy.power.clusterapi import ClusterApi
 from remedy.power.instancegroup import InstanceGroup
@@ -77,19 +77,19 @@ class Replacing:
             outcome, after = outcome_of(error)
             return ReplacementObservation(outcome=outcome, why=str(error), after=after)
 
-    async def ask(self, job: Job, node: NodeObservation | None) -> JobActResult:
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
         request = _read_request(job)
         assert request is not None, "asked before it was written down"
         method = self._method_of(job)
         try:
             return await self._guard.perform(
-                act_request(job, JobAct.REPLACE, request.target),
-                intent=partial(is_written, job, JobAct.REPLACE),
+                act_request(job, what, request.target),
+                intent=partial(is_written, job, what),
                 target=lambda: live_target(self._live, job),
                 act=lambda: method.ask(request),
             )
         except ActRefused as refused:
-            return to_refused_result(JobAct.REPLACE, refused)
+            return to_refused_result(what, refused)
         except KubeError as error:
             return to_failed_result(error)
 

@@ -2,6 +2,7 @@
 
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Disruption, Mode, NodeRemedier
+from kubenode.api.v1alpha1.ladder import list_steps
 
 ACCEPT = "kubenode.io/accept-blast-radius"
 """Annotation of a NodeRemedier: the most nodes that it may match when it is written."""
@@ -20,7 +21,7 @@ LEAST_AT_ONCE = 3
 """Nodes that a rule may mark at once in a fleet of any size: few enough for a person to check one
 by one.
 """
-MARKS = frozenset({"label", "annotate", "webhook", "createObject", "approveEvent"})
+MARKS = list_steps(lambda kind: kind.signals)
 """Steps without a permit that make other programs act on a node."""
 
 

@@ -14,7 +14,8 @@ from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Mode, NodeRemedier, RemedyOperationJob
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.conclusion import watched
-from remedy.job.model import ACTING, Job, unable
+from remedy.job.model import ACTING, Job
+from remedy.job.steps.table import unable
 from remedy.remedier.judge import rule_id
 from rules.nodekeys import NodeKeys, key_fault
 

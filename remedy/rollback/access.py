@@ -13,7 +13,7 @@ from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, KubeError, NotFound
 from kubenode.runtime.kube.paths import custom
-from remedy.job.model import Job, JobAct, JobActResult
+from remedy.job.model import Job, JobActResult, JobObservation, NodeObservation, StepAct
 from remedy.machines import MACHINES, machines_named
 from remedy.power.methods import outcome_of
 from remedy.power.observation import RequestOutcome
@@ -35,7 +35,7 @@ class Rollbacks:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    async def observe(self, job: Job) -> RollbackObservation:
+    async def observe(self, job: Job, node: NodeObservation | None) -> RollbackObservation:
         try:
             machine = await self._machine(job)
             if machine is None:
@@ -47,18 +47,16 @@ class Rollbacks:
             return RollbackObservation(Back.UNKNOWN, why=str(error))
         return far(job, machine, set_)
 
-    async def ask(self, job: Job) -> JobActResult:
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
         """Write the annotation, with the resourceVersion of the Machine that was evaluated."""
         record, permit = job.record, job.status.permit
         if record is None or permit is None:
-            return JobActResult(
-                JobAct.ROLL_BACK, outcome=RequestOutcome.LATER, error="the job holds no permit"
-            )
+            return JobActResult(what, outcome=RequestOutcome.LATER, error="the job holds no permit")
         try:
             machine = await self._machine(job)
             if machine is None:
                 why = "its Machine is gone"
-                return JobActResult(JobAct.ROLL_BACK, outcome=RequestOutcome.REFUSED, error=why)
+                return JobActResult(what, outcome=RequestOutcome.REFUSED, error=why)
             wish = Rollback(
                 job=job.name,
                 permit=permit.name,
@@ -72,8 +70,8 @@ class Rollbacks:
         except KubeError as error:
             outcome, after = outcome_of(error)
             outcome = RequestOutcome.LATER if isinstance(error, Conflict) else outcome
-            return JobActResult(JobAct.ROLL_BACK, outcome=outcome, error=str(error), after=after)
-        return JobActResult(JobAct.ROLL_BACK, outcome=RequestOutcome.TAKEN)
+            return JobActResult(what, outcome=outcome, error=str(error), after=after)
+        return JobActResult(what, outcome=RequestOutcome.TAKEN)
 
     async def _machine(self, job: Job) -> Machine | None:
         """Return the Machine of this node; None for none."""

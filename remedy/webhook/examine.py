@@ -12,7 +12,7 @@ from typing import Protocol
 
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.runtime.clock import Clock
-from remedy.job.model import unable
+from remedy.job.steps.table import unable
 from remedy.registry.select import id_of
 from remedy.webhook import estimate
 from remedy.webhook.neighbours import chained, loadable, readers, upstream

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.ladder import Rung, Step
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
-from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, OnTimeout, PowerPath
+from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, NodeKeyStep, OnTimeout, PowerPath
 from simulation.cases.form import RepairClass
 
 WAIT_HUMAN = "wait_human"
@@ -76,8 +76,6 @@ _STEPS: Mapping[str, tuple[str, ...]] = {
     "fence": ("out_of_service_taint",),
     "replace": ("replace_node",),
     "rollbackComponent": ("rollback_component",),
-    "label": ("label_node",),
-    "annotate": ("label_node",),
     "wait": (),
     "waitForEvent": (),
     "waitForApproval": (WAIT_HUMAN,),
@@ -102,6 +100,8 @@ def actions_of(step: Step) -> tuple[str, ...]:
     if step.reboot is not None:
         actions = {PowerPath.AGENT: "reboot_os", PowerPath.PROVIDER: "reboot_api"}
         return tuple(actions[path] for path in step.reboot.via)
+    if isinstance(step.body, NodeKeyStep):
+        return ("label_node",)
     return _STEPS[step.name]
 
 

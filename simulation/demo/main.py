@@ -33,7 +33,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part, serve
 from kubenode.runtime.telemetry import logging as logs
-from remedy.job.model import unable
+from remedy.job.steps.table import unable
 from simulation.apiserver.server import EmbeddedApiServer
 from simulation.demo.controllers import controllers
 from simulation.demo.scenarios import SCENARIOS, Scenario

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kubenode.api.v1alpha1.ladder import Remainder, list_steps
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import NETWORK_ERRORS, Kube
@@ -27,7 +28,7 @@ HOLD = 0.3
 WATCH_SECONDS = 300
 MARK = "kubenode.io/cordoned-by"
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
-TELLING = frozenset({"notify", "collect", "label", "annotate", "wait", "waitForApproval"})
+TELLING = list_steps(lambda kind: kind.remainder is Remainder.NOTHING) - {"uncordon"}
 ACTING = frozenset({"Enforce", "Approve"})
 STARTUP = "StartupGrace"
 

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from kubenode.runtime.drain.observation import Blocked, Going, Pods
 from kubenode.runtime.patience import patience
-from remedy.job.model import JobAct, JobActResult
+from remedy.job.migration.acts import PodAct
+from remedy.job.model import JobActResult
 from simulation.replay import hosts
 from simulation.replay.signals import Evictions
 
@@ -29,15 +30,15 @@ class Leaving:
         """
         if answer is None or answer.granted:
             self._go(len(pods), now)
-            return JobActResult(JobAct.EVICT, evicted=pods)
+            return JobActResult(PodAct.EVICT, evicted=pods)
         self._since = self._since or now
         until = now + patience(now - self._since)
         self._refused = Blocked(pods[0], answer.budget, answer.message, until)
-        return JobActResult(JobAct.EVICT, blocked=self._refused)
+        return JobActResult(PodAct.EVICT, blocked=self._refused)
 
     def delete(self, count: int, now: datetime) -> JobActResult:
         self._go(count, now)
-        return JobActResult(JobAct.DELETE_PODS)
+        return JobActResult(PodAct.DELETE_PODS)
 
     def observe_pods(self, count: int, now: datetime) -> Pods:
         """Return the pods that remain.

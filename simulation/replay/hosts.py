@@ -11,7 +11,13 @@ from datetime import timedelta
 from defender.store import LIFE
 from kubenode.api.v1alpha1 import Disruption, Rung, Step
 from kubenode.api.v1alpha1.ladder import MigrateStep, Verify, WaitStep
-from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, PodPolicy, PodPolicyMode
+from kubenode.api.v1alpha1.steps import (
+    AgentAction,
+    AgentStep,
+    NodeKeyStep,
+    PodPolicy,
+    PodPolicyMode,
+)
 
 SECOND = timedelta(seconds=1)
 TAKES: Mapping[str, timedelta] = {
@@ -41,15 +47,13 @@ REAL = frozenset(
         "cordon",
         "uncordon",
         "notify",
-        "label",
-        "annotate",
         "wait",
         "migrate",
         "waitForEvent",
         "waitForApproval",
     }
 )
-"""Steps that production code carries out on the simulated Node."""
+"""Steps, besides those that set a key, that production code carries out on the simulated Node."""
 
 
 def played(ladder: list[Rung]) -> list[Rung]:
@@ -77,7 +81,7 @@ def heals(step: Step) -> bool:
 def _played(step: Step) -> Step:
     if step.migrate is not None:
         return Step(migrate=_migrate(step.migrate))
-    if step.name in REAL:
+    if step.name in REAL or isinstance(step.body, NodeKeyStep):
         return step
     if step.agent is not None:
         return step

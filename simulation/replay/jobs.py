@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 
 from prometheus_client import CollectorRegistry
 
-from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob, Rung, Verdict
+from kubenode.api.v1alpha1 import Disruption, NodeRemedier, RemedyOperationJob, Rung, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentAnswers,
     AgentRequest,
@@ -15,26 +15,29 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     RequestState,
 )
 from kubenode.runtime.fence import AlwaysLeader
-from remedy.handover.none import NobodyOutside
 from remedy.job.controller import JobController
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
     CORDONED_BY,
     CloseReason,
     FaultAssessment,
     Job,
-    JobAct,
     JobActResult,
     JobObservation,
     NodeObservation,
     Pods,
     Requested,
+    StepAct,
 )
 from remedy.job.nodes import observe_node, same
+from remedy.job.stepaccess import StepAccess
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
 from remedy.plannedevents.observation import EventObservation
-from remedy.power.none import NoPower
+from remedy.power.observation import PowerObservation, RequestOutcome
 from remedy.remedier.judge import Judge
 from remedy.remedier.past import Past
 from remedy.remedier.stronger import Stronger
@@ -78,7 +81,7 @@ class ReplayedJob:
     leaving: Leaving = field(default_factory=Leaving)
 
 
-class Jobs(NobodyOutside, NoPower):
+class Jobs:
     """The jobs, and the ports that the job controller reads and writes.
 
     later: schedules a call at a later time.
@@ -122,6 +125,9 @@ class Jobs(NobodyOutside, NoPower):
             jobs=self,
             world=reads,
             effects=self,
+            steps=StepAccess(
+                actors={NotifyAct: self, PodAct: self, NodeKeyAct: NodeKeyActor(self, allow_key)}
+            ),
             leave=budget,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),
@@ -323,7 +329,7 @@ class Jobs(NobodyOutside, NoPower):
         if node is not None and observe_node(node).cordoned_by == job.spec.supersedes:
             self._fleet.annotate(name, {CORDONED_BY: job.mark})
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
+    def _evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         entry = self._entries[job.name]
         reporters = self._fleet.reporters.get(job.spec.node_name)
         answer = reporters.evictions if reporters is not None else None
@@ -331,10 +337,7 @@ class Jobs(NobodyOutside, NoPower):
         self._wake_after_departure(entry)
         return result
 
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Delete pods if `what` is DELETE_PODS; other acts on pods have no effect here."""
-        if what is not JobAct.DELETE_PODS:
-            return JobActResult(what)
+    def _delete_pods(self, job: Job, observation: JobObservation) -> JobActResult:
         entry = self._entries[job.name]
         remaining = observation.pods.remaining if observation.pods is not None else 0
         result = entry.leaving.delete(remaining, self._clock.now())
@@ -354,20 +357,22 @@ class Jobs(NobodyOutside, NoPower):
         if (node := self._fleet.get(job.spec.node_name)) is not None:
             self._fleet.annotate(node.metadata.name, removed(node.metadata.annotations, job.mark))
 
-    async def notify(self, job: Job) -> str:
-        return ""
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
+        """Evict or delete pods. Other acts have no effect here, and notifications reach nobody."""
+        match what:
+            case PodAct.EVICT:
+                return self._evict(
+                    job, observation.pods.due if observation.pods is not None else ()
+                )
+            case PodAct.DELETE_PODS:
+                return self._delete_pods(job, observation)
+            case _:
+                return JobActResult(what)
 
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step is not None else None
-        if step is not None:
-            self._fleet.label(job.spec.node_name, {step.key: step.value})
-        return JobActResult(JobAct.LABEL)
-
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step is not None else None
-        if step is not None:
-            self._fleet.annotate(job.spec.node_name, {step.key: step.value})
-        return JobActResult(JobAct.ANNOTATE)
+    async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
+        """Set a label or annotation of the job's node, or remove it with None."""
+        change = self._fleet.label if kind == "labels" else self._fleet.annotate
+        change(job.spec.node_name, {key: value})
 
     # -- what it reads ----------------------------------------------------------------------------
 
@@ -398,13 +403,18 @@ class Jobs(NobodyOutside, NoPower):
         return self._entries[job.name].leaving.observe_pods(count, self._clock.now())
 
 
+def allow_key(key: str, disruption: Disruption) -> str:
+    """Refuse no key: rules were checked before the replay."""
+    return ""
+
+
 def _past(entry: ReplayedJob) -> Past:
     if entry.past is None:
         entry.past = Past.of(entry.obj)
     return entry.past
 
 
-class _Reads(NobodyOutside, NoPower):
+class _Reads:
     """Implements the World port of the job controller by delegating to Jobs."""
 
     def __init__(self, jobs: Jobs, budget: ReplayPermitClient) -> None:
@@ -440,6 +450,12 @@ class _Reads(NobodyOutside, NoPower):
 
     async def node(self, job: Job, *, live: bool) -> NodeObservation | None:
         return self._jobs.read_node(job)
+
+    async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
+        """Return a refusal, which the drain of a silent node may get: there are no machines."""
+        return PowerObservation(
+            outcome=RequestOutcome.REFUSED, why="no step asks for a machine here"
+        )
 
     async def check(self, permit: str, seconds: float) -> Verdict | None:
         return self._budget.check(permit, seconds)

@@ -22,7 +22,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists
 from kubenode.runtime.process import Part
-from remedy.job.model import unable
+from remedy.job.steps.table import unable
 from simulation.demo.detectors import LONGEST
 from simulation.demo.faults import Plan, Planned
 from simulation.demo.fleet import Place, node_object

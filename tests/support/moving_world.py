@@ -11,8 +11,9 @@ from datetime import datetime, timedelta
 from kubenode.runtime.drain.gangs import read as read_gangs
 from kubenode.runtime.drain.observation import Going, Pods, Surge, Surges
 from remedy.job.migration import surge_replicas
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.force import deletion
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation
+from remedy.job.model import Job, JobActResult, JobObservation, StepAct
 
 GRACE = timedelta(seconds=30)
 Write = Callable[[str, Callable[[], None]], None]
@@ -73,19 +74,19 @@ class FakePods:
         return Surges(), due[:1]
 
     def move(
-        self, job: Job, what: JobAct, seen: JobObservation, *, dark: bool, write: Write
+        self, job: Job, what: StepAct, seen: JobObservation, *, dark: bool, write: Write
     ) -> JobActResult:
         match what:
-            case JobAct.DELETE_PODS:
+            case PodAct.DELETE_PODS:
                 keys, force = deletion(seen)
                 assert dark or not force, "grace 0 on a host that may run"
                 write("delete pods", lambda: self.deleted.extend(keys))
                 return JobActResult(what, evicted=keys)
-            case JobAct.SURGE:
+            case PodAct.SURGE:
                 assert surge_replicas.owned(job), "replicas that nobody would take off"
                 write("surge", lambda: setattr(self, "raised", 1))
                 return JobActResult(what)
-            case JobAct.UNSURGE:
+            case PodAct.UNSURGE:
                 write("unsurge", lambda: setattr(self, "raised", 0))
                 over = seen.pods.surges.finished if seen.pods is not None else {}
                 lowered = {s.key: over.get(s.key, "") for s in surge_replicas.owned(job)}

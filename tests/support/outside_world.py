@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 
 from kubenode.api.v1alpha1.hostevent import HostEventClass, HostEventPhase, HostEventSource
 from remedy.handover.observation import Handed, HandoverObservation
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation
-from remedy.job.steps.events import next_to_approve
+from remedy.job.created_objects import HandoverAct
+from remedy.job.model import Job, JobActResult, JobObservation, NodeObservation
+from remedy.job.steps.events import EventAct, next_to_approve
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.observation import RequestOutcome
 
@@ -52,7 +53,7 @@ class FakeOutside:
             replace(e, phase=new) if name in ("", e.name) else e for e in self.planned
         )
 
-    def handed(self, job: Job) -> HandoverObservation:
+    async def observe(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
         if not self.object_of:
             return HandoverObservation(Handed.ABSENT, PATH, keep=self.keep)
         state = self.object_state if self.object_of == job.uid else Handed.FOREIGN
@@ -75,7 +76,7 @@ class FakeOutside:
                     self.phase("Active", event.name)
 
         write("approve", apply)
-        return JobActResult(JobAct.APPROVE_EVENT, outcome=outcome, error=error)
+        return JobActResult(EventAct.APPROVE_EVENT, outcome=outcome, error=error)
 
     def start_handover(self, job: Job, write: Write) -> JobActResult:
         outcome, error = self._answer()
@@ -92,7 +93,7 @@ class FakeOutside:
                 self.object_of, self.made = job.uid, self.made + 1
 
         write("hand over", apply)
-        return JobActResult(JobAct.START_HANDOVER, outcome=outcome, error=error)
+        return JobActResult(HandoverAct.START_HANDOVER, outcome=outcome, error=error)
 
     def take_back(self, job: Job, write: Write) -> JobActResult:
         def apply() -> None:
@@ -100,4 +101,4 @@ class FakeOutside:
                 self.object_of = ""
 
         write("take back", apply)
-        return JobActResult(JobAct.TAKE_BACK)
+        return JobActResult(HandoverAct.TAKE_BACK)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.providers.port import Can, Power, PowerState
+from remedy.job.model import Job, NodeObservation
 from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 
 ON, OFF, GONE = PowerState.ON, PowerState.OFF, PowerState.GONE
@@ -106,7 +107,7 @@ class FakeHost:
             self.provider, self.can, Power(self.state, str(self.state).lower(), now)
         )
 
-    def replacing(self) -> ReplacementObservation:
+    async def observe(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
         if not self.path:
             return ReplacementObservation(
                 outcome=RequestOutcome.REFUSED, why="InstanceGroup: no group has it"

@@ -109,10 +109,15 @@ OURS = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", an
 THEIRS = NodeObservation(unschedulable=True, boot_id="boot-1", annotations=MARKS)
 
 
+STEP_READS = ("handed", "replacing", "rollback")
+"""Names by which tests give what the step under way reads."""
+
+
 def seen(**changes: Any) -> JobObservation:
     """A faulty node, all caches fresh, a permit that stands."""
     given = {"now": T0, "node": SCHEDULABLE, "fault": FAULTY, "permit": granted()}
-    return JobObservation(**{**given, **changes})
+    read = next((of for kind in STEP_READS if (of := changes.pop(kind, None)) is not None), None)
+    return JobObservation(**{**given, "step": read, **changes})
 
 
 PERMIT = {

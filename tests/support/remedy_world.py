@@ -28,12 +28,13 @@ from kubenode.runtime.disruption.permits import LivePermit
 from kubenode.runtime.disruption.request import ActRefused, RefusalReason
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.errors import Conflict, ServerUnreachable
-from remedy.handover.observation import HandoverObservation
 from remedy.job.clockterm import ClockTerm
 from remedy.job.controller import JobController, never_busy
+from remedy.job.created_objects import HandoverAct
 from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
     CORDONED_BY,
     FENCED_BY,
@@ -42,17 +43,24 @@ from remedy.job.model import (
     Blocked,
     FaultAssessment,
     Job,
-    JobAct,
     JobActResult,
     JobObservation,
     NodeObservation,
     Pods,
     Requested,
+    StepAct,
 )
+from remedy.job.power_record import FenceAct, PowerAct
+from remedy.job.stepaccess import StepAccess, StepReader
+from remedy.job.steps.events import EventAct
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
+from remedy.job.steps.notify import NotifyAct
+from remedy.job.steps.replace import ReplaceAct
+from remedy.job.steps.table import STEP_ACTS
 from remedy.job.store import status_patch
 from remedy.plannedevents.observation import EventObservation
 from remedy.power.leave import act_request, is_written, live_target, request_of, to_refused_result
-from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
+from remedy.power.observation import PowerObservation, RequestOutcome
 from remedy.rollback.observation import Back, RollbackObservation
 from rules.history import DAWN
 from rules.truth import Truth
@@ -274,7 +282,7 @@ class FakeWorld:
 
         self._write("take over", apply)
 
-    async def evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
+    def _evict(self, job: Job, pods: tuple[str, ...]) -> JobActResult:
         self._may_disrupt(job)
         assert self.unschedulable, "a drain of a node that takes new pods"
         gone, blocked = list(pods[: self.budget]), pods[self.budget :]
@@ -285,9 +293,9 @@ class FakeWorld:
 
         self._write("evict", apply)
         no = Blocked(blocked[0], "pdb=shop/cart", "PDB shop/cart: no") if blocked else None
-        return JobActResult(JobAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
+        return JobActResult(PodAct.EVICT, evicted=tuple(gone), moved="shop,u,k=v,1,1", blocked=no)
 
-    async def notify(self, job: Job) -> str:
+    def _notify(self, job: Job) -> JobActResult:
         record = job.record
         assert record is not None
 
@@ -297,64 +305,37 @@ class FakeWorld:
                 self.notices.append(name)
 
         self._write("notify", apply)
-        return ""
+        return JobActResult(NotifyAct.NOTIFY)
 
     async def planned(self, job: Job, node: NodeObservation | None) -> tuple[EventObservation, ...]:
         return self.outside.planned
 
-    async def handed(self, job: Job, node: NodeObservation | None) -> HandoverObservation:
-        return self.outside.handed(job)
+    async def set(self, job: Job, kind: str, key: str, value: str | None) -> None:
+        keys, verb = (self.labels, "label") if kind == "labels" else (self.annotations, "annotate")
 
-    async def rollback(self, job: Job) -> RollbackObservation:
-        return RollbackObservation(Back.FAILED, why="no Machine of kubenode.io stands for the node")
+        def apply() -> None:
+            keys.pop(key, None)
+            if value is not None:
+                keys[key] = value
 
-    async def approve_event(self, job: Job, seen: JobObservation) -> JobActResult:
-        self._may_disrupt(job)
-        return self.outside.approve(job, seen, self._write)
-
-    async def start_handover(self, job: Job, seen: JobObservation) -> JobActResult:
-        self._may_disrupt(job)
-        return self.outside.start_handover(job, self._write)
-
-    async def take_back(self, job: Job) -> JobActResult:
-        return self.outside.take_back(job, self._write)
-
-    async def label(self, job: Job) -> JobActResult:
-        step = job.step.label if job.step else None
-        assert step is not None
-        if self.refused_key:
-            return JobActResult(
-                JobAct.LABEL, outcome=RequestOutcome.REFUSED, error=self.refused_key
-            )
-        self._write("label", lambda: self.labels.update({step.key: step.value}))
-        return JobActResult(JobAct.LABEL)
-
-    async def annotate(self, job: Job) -> JobActResult:
-        step = job.step.annotate if job.step else None
-        assert step is not None
-        self._write("annotate", lambda: self.annotations.update({step.key: step.value}))
-        return JobActResult(JobAct.ANNOTATE)
+        self._write(verb if value is not None else f"remove {verb}", apply)
 
     async def power(self, job: Job, node: NodeObservation | None) -> PowerObservation:
         return self.host.power(self.clock.now())
 
-    async def replacing(self, job: Job, node: NodeObservation | None) -> ReplacementObservation:
-        return self.host.replacing()
-
-    async def roll_back(self, job: Job) -> JobActResult:
-        raise AssertionError("there is nothing to take back")
-
-    async def switch(self, job: Job, what: JobAct, node: NodeObservation | None) -> JobActResult:
-        word = {JobAct.POWER_OFF: "off", JobAct.POWER_ON: "on", JobAct.RESET: "reset"}[what]
+    async def _switch(self, job: Job, what: StepAct) -> JobActResult:
+        words: dict[StepAct, str] = {
+            PowerAct.POWER_OFF: "off",
+            PowerAct.POWER_ON: "on",
+            PowerAct.RESET: "reset",
+        }
+        word = words[what]
         if word == "on":
             assert not self.annotations.get(FENCED_BY), "a boot behind our own fence"
             return self._ask_host(job, what, word)
         return await self._guarded(job, what, word)
 
-    async def replace(self, job: Job, node: NodeObservation | None) -> JobActResult:
-        return await self._guarded(job, JobAct.REPLACE, "replace")
-
-    async def _guarded(self, job: Job, what: JobAct, word: str) -> JobActResult:
+    async def _guarded(self, job: Job, what: StepAct, word: str) -> JobActResult:
         found = self.against.pop(0) if self.against else None
         node, permits = LiveNode(self, found), LivePermits(self, found)
         frozen = "etcd was restored" if found is RefusalReason.FROZEN else ""
@@ -375,7 +356,7 @@ class FakeWorld:
             assert refused.reason is found, f"{refused} without a cause"
             return to_refused_result(what, refused)
 
-    def _ask_host(self, job: Job, what: JobAct, word: str) -> JobActResult:
+    def _ask_host(self, job: Job, what: StepAct, word: str) -> JobActResult:
         request, said = request_of(job).rpartition(".")[2], [(RequestOutcome.TAKEN, "")]
 
         def apply() -> None:
@@ -384,7 +365,7 @@ class FakeWorld:
         self._write(word, apply)
         return JobActResult(what, outcome=said[0][0], error=said[0][1])
 
-    async def fence(self, job: Job) -> None:
+    def _fence(self, job: Job) -> None:
         self._may_disrupt(job)
         assert self.host.state.dark, "a fence around a machine that may run"
         assert FINALIZER in self.obj.metadata.finalizers, "a fence that nobody would take off"
@@ -395,20 +376,20 @@ class FakeWorld:
 
         self._write("fence", apply)
 
-    async def unfence(self, job: Job) -> None:
+    def _unfence(self, job: Job) -> None:
         def apply() -> None:
             assert self.annotations.pop(FENCED_BY, None) == job.mark, "not our fence"
             self.out_of_service = False
 
         self._write("unfence", apply)
 
-    async def move(self, job: Job, what: JobAct, seen: JobObservation) -> JobActResult:
-        if what is not JobAct.UNSURGE:
+    def _move(self, job: Job, what: StepAct, seen: JobObservation) -> JobActResult:
+        if what is not PodAct.UNSURGE:
             self._may_disrupt(job)
         assert FINALIZER in self.obj.metadata.finalizers
         dark = self.host.state.dark
         heard = self.moving.move(job, what, seen, dark=dark, write=self._write)
-        if what is JobAct.DELETE_PODS:
+        if what is PodAct.DELETE_PODS:
             self.terminating += [p for p in heard.evicted if p not in self.terminating]
             self.pods = [p for p in self.pods if not dark or p not in heard.evicted]
         return heard
@@ -498,11 +479,48 @@ class FakeWorld:
         self.boot = f"boot-{int(self.boot.removeprefix('boot-')) + 1}"
         self.hung = self.sick = False
 
+    def steps(self) -> StepAccess:
+        keys = NodeKeyActor(self, lambda key, class_: self.refused_key.removeprefix("key "))
+        acts = dict.fromkeys(STEP_ACTS, self)
+        readers: dict[str, StepReader] = {
+            "createObject": self.outside,
+            "replace": self.host,
+            "rollbackComponent": NoRollback(),
+        }
+        return StepAccess(readers, {**acts, NodeKeyAct: keys})
+
+    async def act(self, job: Job, what: StepAct, seen: JobObservation) -> JobActResult:
+        match what:
+            case NotifyAct.NOTIFY:
+                return self._notify(job)
+            case PodAct.EVICT:
+                return self._evict(job, seen.pods.due if seen.pods is not None else ())
+            case PodAct():
+                return self._move(job, what, seen)
+            case PowerAct():
+                return await self._switch(job, what)
+            case FenceAct():
+                (self._fence if what is FenceAct.FENCE else self._unfence)(job)
+                return JobActResult(what)
+            case EventAct.APPROVE_EVENT:
+                self._may_disrupt(job)
+                return self.outside.approve(job, seen, self._write)
+            case HandoverAct.START_HANDOVER:
+                self._may_disrupt(job)
+                return self.outside.start_handover(job, self._write)
+            case HandoverAct.TAKE_BACK:
+                return self.outside.take_back(job, self._write)
+            case ReplaceAct.REPLACE:
+                return await self._guarded(job, what, "replace")
+            case _:
+                raise AssertionError(f"{what}: there is nothing here to do that with")
+
     def controller(self, busy: Callable[[], bool] = never_busy) -> JobController:
         return JobController(
             jobs=self,
             world=Reads(self),
             effects=self,
+            steps=self.steps(),
             leave=self,
             recorder=self,
             metrics=JobMetrics(CollectorRegistry()),
@@ -526,6 +544,13 @@ class FakeWorld:
                 self.clock.step(min(pause, timedelta(minutes=1)))
             else:
                 self.clock.step(timedelta(seconds=1))
+
+
+class NoRollback:
+    """No Machine stands for the node, so that there is nothing to take back."""
+
+    async def observe(self, job: Job, node: NodeObservation | None) -> RollbackObservation:
+        return RollbackObservation(Back.FAILED, why="no Machine of kubenode.io stands for the node")
 
 
 @dataclass
@@ -565,9 +590,9 @@ class Reads:
         self.fresh, self.node, self.fault = world.fresh, world.node, world.fault
         self.hearing_since, self.clock_since = world.hearing_since, world.clock_since
         self.check, self.unavailable = world.check, world.unavailable
-        self.power, self.replacing = world.power, world.replacing
-        self.planned, self.handed = world.planned, world.handed
-        self.rollback, self.recorded = world.rollback, world.recorded
+        self.power = world.power
+        self.planned = world.planned
+        self.recorded = world.recorded
         self.outnumbered, self.booted_at = world.outnumbered, world.booted_at
         self.restored = world.restored
         self.stronger, self.successor = world.stronger, world.successor

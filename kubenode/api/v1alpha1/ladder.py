@@ -1,5 +1,7 @@
 """The ladder of a repair: rungs, mildest first, each a list of steps and a proof."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -45,6 +47,7 @@ from kubenode.api.v1alpha1.steps import (
 )
 
 __all__ = [
+    "STEP_KINDS",
     "UNIT_ACTIONS",
     "AgentAction",
     "AgentStep",
@@ -68,17 +71,20 @@ __all__ = [
     "PowerPath",
     "PowerStep",
     "RebootStep",
+    "Remainder",
     "ReplacePath",
     "ReplaceStep",
     "RollbackComponentStep",
     "Rung",
     "Step",
+    "StepKind",
     "UncordonStep",
     "Verify",
     "WaitForApprovalStep",
     "WaitForEventStep",
     "WaitStep",
     "WebhookStep",
+    "list_steps",
 ]
 
 
@@ -95,26 +101,64 @@ class Disruption(StrEnum):
         return list(Disruption).index(self)
 
 
-_BY_CLASS: dict[Disruption, tuple[str, ...]] = {
-    Disruption.NONE: (
-        "collect",
-        "notify",
-        "label",
-        "annotate",
-        "wait",
-        "wait_for_event",
-        "wait_for_approval",
-        "approve_event",
-        "uncordon",
-        "webhook",
-        "create_object",
-    ),
-    Disruption.HOST: ("rollback_component",),
-    Disruption.PODS: ("cordon", "migrate"),
-    Disruption.NODE: ("reboot", "power_off", "power_on", "power_cycle", "fence", "replace"),
+class Remainder(StrEnum):
+    """What a step leaves to the later steps of its rung.
+
+    NOTHING: it changes nothing on the host and leaves nothing under way, however it ended
+    COMPLETE: once it is done it needs no later step: the job itself removes a cordon, and a boot
+        restarts everything on the host
+    OPEN: a machine is off or gone, or a later restart loads what the step changed
+    OTHERS: other systems act on the node; whether they rely on the rest of the rung is unknown
+    """
+
+    NOTHING = "Nothing"
+    COMPLETE = "Complete"
+    OPEN = "Open"
+    OTHERS = "Others"
+
+
+@dataclass(frozen=True, slots=True)
+class StepKind:
+    """Properties of a kind of step that do not depend on its fields.
+
+    disruption: what it can do to the node; class None needs no permit
+    signals: whether it makes other programs act on a node although it needs no permit
+    """
+
+    disruption: Disruption
+    remainder: Remainder
+    signals: bool = False
+
+
+STEP_KINDS: dict[str, StepKind] = {
+    "collect": StepKind(Disruption.NONE, Remainder.NOTHING),
+    "notify": StepKind(Disruption.NONE, Remainder.NOTHING),
+    "label": StepKind(Disruption.NONE, Remainder.NOTHING, signals=True),
+    "annotate": StepKind(Disruption.NONE, Remainder.NOTHING, signals=True),
+    "wait": StepKind(Disruption.NONE, Remainder.NOTHING),
+    "wait_for_event": StepKind(Disruption.NONE, Remainder.OTHERS),
+    "wait_for_approval": StepKind(Disruption.NONE, Remainder.NOTHING),
+    "approve_event": StepKind(Disruption.NONE, Remainder.OTHERS, signals=True),
+    "uncordon": StepKind(Disruption.NONE, Remainder.NOTHING),
+    "webhook": StepKind(Disruption.NONE, Remainder.OTHERS, signals=True),
+    "create_object": StepKind(Disruption.NONE, Remainder.OTHERS, signals=True),
+    "rollback_component": StepKind(Disruption.HOST, Remainder.OPEN),
+    "cordon": StepKind(Disruption.PODS, Remainder.COMPLETE),
+    "migrate": StepKind(Disruption.PODS, Remainder.COMPLETE),
+    "reboot": StepKind(Disruption.NODE, Remainder.COMPLETE),
+    "power_off": StepKind(Disruption.NODE, Remainder.OPEN),
+    "power_on": StepKind(Disruption.NODE, Remainder.COMPLETE),
+    "power_cycle": StepKind(Disruption.NODE, Remainder.COMPLETE),
+    "fence": StepKind(Disruption.NODE, Remainder.OPEN),
+    "replace": StepKind(Disruption.NODE, Remainder.OPEN),
 }
-"""Steps by what they can do to the node; an agent step's class is that of its action."""
-_CLASS_OF = {name: disruption for disruption, names in _BY_CLASS.items() for name in names}
+"""Kinds by the field of Step; those of an agent step depend on its action."""
+
+
+def list_steps(is_chosen: Callable[[StepKind], bool]) -> frozenset[str]:
+    """Return the names, as they are written, of the kinds of steps with a property."""
+    return frozenset(to_camel(field) for field, kind in STEP_KINDS.items() if is_chosen(kind))
+
 
 _AGENT_HOST = "s.agent.action != 'RunCheck'"
 _AGENT_PODS = (
@@ -125,7 +169,11 @@ _AGENT_PODS = (
 
 def _cel_some_step(disruption: Disruption, agent: str = "false") -> str:
     """CEL: whether a rung has a step of this class."""
-    own = " || ".join(f"has(s.{to_camel(name)})" for name in _BY_CLASS[disruption])
+    own = " || ".join(
+        f"has(s.{to_camel(name)})"
+        for name, kind in STEP_KINDS.items()
+        if kind.disruption is disruption
+    )
     return f"self.steps.exists(s, {own} || (has(s.agent) && ({agent})))"
 
 
@@ -139,7 +187,7 @@ NOT_LOWERED = CelRule(
 )
 
 
-_ACTS = (*(name for names in _BY_CLASS.values() for name in names), "agent")
+_ACTS = (*STEP_KINDS, "agent")
 _HAS_ACT = ", ".join(f"has(self.{to_camel(name)})" for name in _ACTS)
 
 
@@ -209,7 +257,7 @@ class Step(Model):
     def disruption(self) -> Disruption:
         if self.agent is not None:
             return _of_agent(self.agent)
-        return _CLASS_OF[self._act]
+        return STEP_KINDS[self._act].disruption
 
     @property
     def irreversible(self) -> bool:

@@ -234,13 +234,17 @@ class RollbackComponentStep(StepBody):
     timeout: Duration = timedelta(minutes=10)
 
 
-class LabelStep(StepBody):
+class NodeKeyStep(StepBody):
+    """Change one label or annotation of the Node that rules may set."""
+
     key: str = Field(min_length=1, max_length=317)
+
+
+class LabelStep(NodeKeyStep):
     value: str = Field(default="", max_length=63)
 
 
-class AnnotateStep(StepBody):
-    key: str = Field(min_length=1, max_length=317)
+class AnnotateStep(NodeKeyStep):
     value: str = Field(default="", max_length=1024)
 
 

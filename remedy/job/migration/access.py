@@ -18,10 +18,11 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.objects import Pod
 from remedy.job.migration import surge_replicas
 from remedy.job.migration.absence import note, read_notes, waited
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.checkpoint import PACE, CheckpointSender, Nobody, ask, members
 from remedy.job.migration.controllers import WorkloadControllers
 from remedy.job.migration.force import deletion
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation
+from remedy.job.model import Job, JobActResult, JobObservation, StepAct
 
 
 def nobody() -> int:
@@ -89,7 +90,7 @@ class PodAccess:
 
     async def evict(self, job: Job, keys: Sequence[str]) -> JobActResult:
         eviction = await self._leaving.evict(job.name, keys, _grace_seconds(job))
-        return _to_result(job, JobAct.EVICT, eviction)
+        return _to_result(job, PodAct.EVICT, eviction)
 
     async def delete(self, job: Job, keys: Sequence[str], *, force: bool) -> JobActResult:
         """Delete pods without regard to budgets. `force`: without grace, for a host that is proven
@@ -97,19 +98,22 @@ class PodAccess:
         """
         grace = 0 if force else _grace_seconds(job)
         eviction = await self._leaving.delete(job.name, keys, grace)
-        return _to_result(job, JobAct.DELETE_PODS, eviction)
+        return _to_result(job, PodAct.DELETE_PODS, eviction)
 
-    async def move(self, job: Job, what: JobAct, observation: JobObservation) -> JobActResult:
-        """Do an act on pods other than an eviction."""
+    async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
         match what:
-            case JobAct.DELETE_PODS:
+            case PodAct.EVICT:
+                return await self.evict(
+                    job, observation.pods.due if observation.pods is not None else ()
+                )
+            case PodAct.DELETE_PODS:
                 keys, force = deletion(observation)
                 return await self.delete(job, keys, force=force)
-            case JobAct.SURGE:
+            case PodAct.SURGE:
                 return await self.surge(job, observation)
-            case JobAct.UNSURGE:
+            case PodAct.UNSURGE:
                 return await self.unsurge(job, observation)
-            case JobAct.CHECKPOINT:
+            case PodAct.CHECKPOINT:
                 return await self.checkpoint(job, observation)
             case _:
                 raise AssertionError(f"{what} moves no pod")
@@ -120,7 +124,7 @@ class PodAccess:
         """Raise the Deployments with a recorded surge that are not raised yet."""
         for surge in observation.pods.surges.up if observation.pods is not None else ():
             await self._controllers.replicas.raise_by(surge.key, job.name, surge.count)
-        return JobActResult(JobAct.SURGE)
+        return JobActResult(PodAct.SURGE)
 
     async def unsurge(self, job: Job, observation: JobObservation) -> JobActResult:
         """Lower the Deployments with a surge that is over; at the end of the step or job, all of
@@ -130,7 +134,7 @@ class PodAccess:
         keys = [s.key for s in surge_replicas.owned(job) if not ended or s.key in ended]
         for key in keys:
             await self._controllers.replicas.lower(key, job.name)
-        return JobActResult(JobAct.UNSURGE, lowered={key: ended.get(key, "") for key in keys})
+        return JobActResult(PodAct.UNSURGE, lowered={key: ended.get(key, "") for key in keys})
 
     # -- gangs -------------------------------------------------------------------------------------
 
@@ -161,7 +165,7 @@ class PodAccess:
             outcome = await ask(self._direct, job, name, gang.checkpoint, mine)
             if outcome is not None:
                 saved[name] = outcome
-        return JobActResult(JobAct.CHECKPOINT, saved=saved)
+        return JobActResult(PodAct.CHECKPOINT, saved=saved)
 
     # -- what it cost ------------------------------------------------------------------------------
 
@@ -184,7 +188,7 @@ def _grace_seconds(job: Job) -> int | None:
     return None if grace == "pod" else int(parse_duration(grace).total_seconds())
 
 
-def _to_result(job: Job, act: JobAct, eviction: EvictionResult) -> JobActResult:
+def _to_result(job: Job, act: PodAct, eviction: EvictionResult) -> JobActResult:
     born = {s.owner: s.since for s in surge_replicas.owned(job)}
     return JobActResult(
         act,

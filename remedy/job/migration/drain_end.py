@@ -11,6 +11,7 @@ from kubenode.runtime.drain.observation import Pods
 from kubenode.runtime.drain.plan import some
 from remedy.job.decisions import approved
 from remedy.job.migration import surge_replicas
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.surge_step import lowered
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, irreversible
 from remedy.job.moves import (
@@ -132,11 +133,11 @@ def _delete(job: Job, observation: JobObservation, pods: Pods) -> Move:
     grace.
     """
     requested = (
-        observation.act_result is not None and observation.act_result.act is JobAct.DELETE_PODS
+        observation.act_result is not None and observation.act_result.act is PodAct.DELETE_PODS
     )
     if requested or len(pods.going) == pods.remaining:
         return wait(job)
-    return disrupt(job, observation, JobAct.DELETE_PODS)
+    return disrupt(job, observation, PodAct.DELETE_PODS)
 
 
 def _why_late(job: Job, step: Step, pods: Pods) -> str:

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import MESSAGE, Move
 from remedy.job.records import ask, begun, done, failed, unheard
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import decide_anew, free_to_ask, lacks_permit
 
 ANSWER_GRACE = timedelta(seconds=5)
@@ -61,3 +62,6 @@ def _output(answer: AgentRequest) -> dict[str, str]:
 def _between(low: datetime | None, at: datetime | None, high: datetime) -> datetime:
     """Return the host's time `at` if it lies between `low` and `high`, else our time `high`."""
     return at if at is not None and (low is None or low <= at) and at <= high else high
+
+
+HANDLERS = {"agent": StepHandler(agent)}

@@ -11,6 +11,7 @@ from remedy.job.decisions import mark_handled, word
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, close, wait
 from remedy.job.records import done, failed, late
+from remedy.job.steps.handler import StepHandler
 
 
 def wait_for_approval(
@@ -32,3 +33,6 @@ def wait_for_approval(
         within = format_duration(step.body.timeout)
         return failed(job, observation, step, record, f"nobody approved within {within}")
     return wait(job)
+
+
+HANDLERS = {"waitForApproval": StepHandler(wait_for_approval)}

@@ -11,6 +11,7 @@ from remedy.job.moves import Move
 from remedy.job.records import failed
 from remedy.job.silence import already
 from remedy.job.steps.agent import agent
+from remedy.job.steps.handler import StepHandler
 from rules.history import DAWN
 
 
@@ -21,3 +22,6 @@ def collect(
         why = f"agent {job.spec.agent} is silent: nothing could be collected"
         return failed(job, observation, step, record, why)
     return agent(job, observation, node, step, record)
+
+
+HANDLERS = {"collect": StepHandler(collect)}

@@ -1,5 +1,5 @@
-"""Step `cordon`: sets unschedulable with our mark. A node that was cordoned before stays cordoned
-after. Pure.
+"""Steps `cordon` and `uncordon`: set and remove unschedulable with our mark. A node that was
+cordoned before stays cordoned after. Pure.
 """
 
 from kubenode.api.v1alpha1 import Step
@@ -7,6 +7,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move
 from remedy.job.records import disrupt, done, failed, late
+from remedy.job.steps.handler import StepHandler
+from remedy.job.steps.single_act import act_until
+from remedy.job.undo import disowned
 
 
 def cordon(
@@ -26,3 +29,14 @@ def cordon(
     if not job.finalizer:
         return job, JobAct.ADD_FINALIZER
     return disrupt(job, observation, JobAct.CORDON)
+
+
+def uncordon(
+    job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
+) -> Move:
+    if node.cordoned_by != job.mark:
+        return done(disowned(job, "cordon"), observation, record, "")
+    return act_until(job, observation, step, record, JobAct.UNCORDON, shown=False)
+
+
+HANDLERS = {"cordon": StepHandler(cordon), "uncordon": StepHandler(uncordon)}

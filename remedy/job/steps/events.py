@@ -10,15 +10,33 @@ from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from kubenode.runtime.patience import patience
-from remedy.job.model import CloseReason, Job, JobAct, JobActResult, JobObservation, NodeObservation
+from remedy.job.model import (
+    CloseReason,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    StepAct,
+)
 from remedy.job.moves import MESSAGE, Move, close, hold, wait
 from remedy.job.planned_events import WHY_CANCELLED, WHY_PUT_OFF, acted, put_off
 from remedy.job.records import ask, disrupt, done, failed, late, put, unheard
 from remedy.job.silence import has_passed
 from remedy.job.steps.agent import ANSWER_GRACE
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import deadline, ends_at, waits_for_provider
 from remedy.plannedevents.observation import BEFORE, Ending, EventObservation, ending
 from remedy.power.observation import RequestOutcome
+
+
+class EventAct(StepAct):
+    APPROVE_EVENT = "ApproveEvent"
+
+    @property
+    def asks_provider(self) -> bool:
+        return True
+
 
 NO_EVENT = "the job was made without a HostEvent: use this step in a rule whose `when` asks for one"
 REQUESTED, APPROVED, LATER = "Asked", "Approved", "Later"
@@ -86,7 +104,7 @@ def approve_event(
     advances.
     """
     result = observation.act_result
-    if result is not None and result.act is JobAct.APPROVE_EVENT:
+    if result is not None and result.act is EventAct.APPROVE_EVENT:
         return _record_answer(job, observation, step, record, result)
     if record.by is StepBy.AGENT and record.asked_at is not None:
         return _answered(job, observation, step, record)
@@ -116,7 +134,7 @@ def approve_event(
         return _intent(job, observation, node, step, record, event)
     if not (observation.unasked or event.repeatable):
         return wait(job)  # requested by an earlier process: the event's phase will show it
-    return disrupt(job, observation, JobAct.APPROVE_EVENT)
+    return disrupt(job, observation, EventAct.APPROVE_EVENT)
 
 
 def next_to_approve(job: Job, events: tuple[EventObservation, ...]) -> EventObservation | None:
@@ -139,8 +157,8 @@ def _intent(
     """Record which event is approved before the request; record nothing while anything
     prevents it.
     """
-    stop, act = disrupt(job, observation, JobAct.APPROVE_EVENT)
-    if act is not JobAct.APPROVE_EVENT:
+    stop, act = disrupt(job, observation, EventAct.APPROVE_EVENT)
+    if act is not EventAct.APPROVE_EVENT:
         return stop, act
     output = {**record.output, event.name: REQUESTED}
     if event.inside:
@@ -197,3 +215,9 @@ def _record_answer(
             return hold(
                 updated, observation.now, HoldReason.PROVIDER_UNREACHABLE, result.error, until=until
             )
+
+
+HANDLERS = {
+    "waitForEvent": StepHandler(wait_for_event),
+    "approveEvent": StepHandler(approve_event, EventAct),
+}

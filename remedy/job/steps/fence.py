@@ -10,7 +10,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import PowerState
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
+from remedy.job.power_record import FenceAct
 from remedy.job.records import disrupt, done, failed, late
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import proven_dark, unread
 from remedy.job.undo import disowned
 
@@ -46,7 +48,7 @@ def fence(
     if not job.status.owned.fenced:
         owned = job.status.owned.model_copy(update={"fenced": True})
         return job.having(owned=owned), JobAct.NONE
-    return disrupt(job, observation, JobAct.FENCE)
+    return disrupt(job, observation, FenceAct.FENCE)
 
 
 def _until_free(job: Job, observation: JobObservation, record: StepStatus, ended: bool) -> Move:
@@ -59,3 +61,6 @@ def _until_free(job: Job, observation: JobObservation, record: StepStatus, ended
     reading = observation.power.description if observation.power is not None else ""
     rest = f"; {remaining} pods are still there" if remaining else ""
     return done(job, observation, record, f"fenced, proven dark: {reading}{rest}")
+
+
+HANDLERS = {"fence": StepHandler(fence, FenceAct, polled=True, reads_power=True)}

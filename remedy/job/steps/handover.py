@@ -10,10 +10,11 @@ from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.patience import patience
 from remedy.handover.observation import Handed, HandoverObservation
-from remedy.job.created_objects import MADE, PATH, TAKEN_BACK, YES
+from remedy.job.created_objects import MADE, PATH, TAKEN_BACK, YES, HandoverAct
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.job.moves import Move, due, hold, is_waiting_for, wait
 from remedy.job.records import disrupt, done, failed, late, put
+from remedy.job.steps.handler import StepHandler
 from remedy.power.observation import RequestOutcome
 
 
@@ -23,7 +24,7 @@ def webhook(
     """Call the receiver until it takes the request, refuses it, or the step's time is over."""
     assert step.webhook is not None
     result = observation.act_result
-    if result is not None and result.act is JobAct.START_HANDOVER:
+    if result is not None and result.act is HandoverAct.START_HANDOVER:
         if result.outcome is RequestOutcome.TAKEN:
             return done(job, observation, record, f"{step.webhook.receiver} took it")
         if result.outcome is RequestOutcome.REFUSED:
@@ -37,7 +38,7 @@ def webhook(
         return failed(job, observation, step, record, f"{about}: {why}" if why else about)
     if is_waiting_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(job, observation.now):
         return wait(job)
-    return disrupt(job, observation, JobAct.START_HANDOVER)
+    return disrupt(job, observation, HandoverAct.START_HANDOVER)
 
 
 def create_object(
@@ -45,10 +46,11 @@ def create_object(
 ) -> Move:
     """Create the object and wait until it says that the work is done."""
     assert step.create_object is not None
-    result, there = observation.act_result, observation.handed
-    if result is not None and result.act is JobAct.TAKE_BACK:
+    result, read = observation.act_result, observation.step
+    there = read if isinstance(read, HandoverObservation) else None
+    if result is not None and result.act is HandoverAct.TAKE_BACK:
         return _taken_back(job, observation, step, record, result)
-    if result is not None and result.act is JobAct.START_HANDOVER:
+    if result is not None and result.act is HandoverAct.START_HANDOVER:
         if result.outcome is RequestOutcome.REFUSED:
             return _fail(job, observation, step, record, result.error)
         if result.outcome is RequestOutcome.TAKEN:
@@ -68,7 +70,7 @@ def create_object(
     if PATH not in record.output:
         extra = {TAKEN_BACK: "kept"} if there.keep else {}
         return _noted(job, record, **{PATH: there.path}, **extra), JobAct.NONE
-    return disrupt(job, observation, JobAct.START_HANDOVER)
+    return disrupt(job, observation, HandoverAct.START_HANDOVER)
 
 
 def _ended(
@@ -108,7 +110,7 @@ def _fail(job: Job, observation: JobObservation, step: Step, record: StepStatus,
         must_wait = is_waiting_for(job, HoldReason.RECEIVER_UNREACHABLE) and not due(
             job, observation.now
         )
-        return wait(job) if must_wait else (job, JobAct.TAKE_BACK)
+        return wait(job) if must_wait else (job, HandoverAct.TAKE_BACK)
     return failed(job, observation, step, record, why)
 
 
@@ -134,3 +136,9 @@ def _hold_message(job: Job) -> str:
 
 def _noted(job: Job, record: StepStatus, **notes: str) -> Job:
     return put(job, record.model_copy(update={"output": {**record.output, **notes}}))
+
+
+HANDLERS = {
+    "webhook": StepHandler(webhook, HandoverAct),
+    "createObject": StepHandler(create_object, HandoverAct, polled=True),
+}

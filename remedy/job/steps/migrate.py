@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.runtime.drain import gangs
 from remedy.job.migration.absence import add
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.cordon_index import PATIENCE
 from remedy.job.migration.drain_end import drained, hangs, hopeless, too_late
 from remedy.job.migration.force import proven_off
@@ -19,6 +20,7 @@ from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObse
 from remedy.job.moves import MESSAGE, Move, due, healed, hold, is_waiting_for, wait
 from remedy.job.records import begun, disrupt, late, put
 from remedy.job.silence import already
+from remedy.job.steps.handler import StepHandler
 
 
 def migrate(
@@ -33,7 +35,7 @@ def migrate(
     if pods.remaining == 0:
         return drained(job, observation, record, pods)
     if proven_off(observation):
-        return _once(job, observation, JobAct.DELETE_PODS)
+        return _once(job, observation, PodAct.DELETE_PODS)
     if (why := hopeless(node, pods, now)) and already(observation, record.started_at or now):
         return hangs(job, observation, step, record, why)
     if late(record, observation):
@@ -50,24 +52,24 @@ def _next(job: Job, observation: JobObservation, record: StepStatus, pods: Pods)
         output = gangs.write(record.output, states)
         if output != record.output:
             return put(job, record.model_copy(update={"output": output})), JobAct.NONE
-    if pods.checkpoint and not _just_did(observation, JobAct.CHECKPOINT):
-        return disrupt(job, observation, JobAct.CHECKPOINT)
-    if pods.delete and not _just_did(observation, JobAct.DELETE_PODS):
-        return disrupt(job, observation, JobAct.DELETE_PODS)
+    if pods.checkpoint and not _just_did(observation, PodAct.CHECKPOINT):
+        return disrupt(job, observation, PodAct.CHECKPOINT)
+    if pods.delete and not _just_did(observation, PodAct.DELETE_PODS):
+        return disrupt(job, observation, PodAct.DELETE_PODS)
     if (
         pods.due
         and _all_cordoned(record, pods, observation)
-        and not _just_did(observation, JobAct.EVICT)
+        and not _just_did(observation, PodAct.EVICT)
     ):
-        return disrupt(job, observation, JobAct.EVICT)
+        return disrupt(job, observation, PodAct.EVICT)
     return _waiting(job, observation, record, pods)
 
 
-def _just_did(observation: JobObservation, act: JobAct) -> bool:
+def _just_did(observation: JobObservation, act: PodAct) -> bool:
     return observation.act_result is not None and observation.act_result.act is act
 
 
-def _once(job: Job, observation: JobObservation, act: JobAct) -> Move:
+def _once(job: Job, observation: JobObservation, act: PodAct) -> Move:
     """Choose the act unless the last round did it."""
     return wait(job) if _just_did(observation, act) else disrupt(job, observation, act)
 
@@ -143,3 +145,6 @@ def _waiting(job: Job, observation: JobObservation, record: StepStatus, pods: Po
         updated = record.model_copy(update={"message": pods.waiting[:MESSAGE]})
         return put(job, updated), JobAct.NONE
     return wait(job)
+
+
+HANDLERS = {"migrate": StepHandler(migrate, PodAct)}

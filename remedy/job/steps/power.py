@@ -10,8 +10,9 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from kubenode.providers.port import Can, PowerState
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move
-from remedy.job.power_record import OUTCOME, WAS
+from remedy.job.power_record import OUTCOME, WAS, FenceAct, PowerAct
 from remedy.job.records import begun, done, failed, put
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import (
     GONE,
     OFF,
@@ -225,7 +226,7 @@ def unfenced(job: Job, node: NodeObservation) -> Move | None:
     if not job.status.owned.fenced:
         return None
     if node.out_of_service and node.fenced_by == job.mark:
-        return job, JobAct.UNFENCE
+        return job, FenceAct.UNFENCE
     return disowned(job, "fenced"), JobAct.NONE
 
 
@@ -239,3 +240,10 @@ def _not_in_time(job: Job, observation: JobObservation, step: Step, what: str) -
         if power is None
         else f"{why}; {power.provider or 'no provider'} says {power.description}"
     )
+
+
+HANDLERS = {
+    "powerOff": StepHandler(power_off, PowerAct, polled=True, reads_power=True),
+    "powerOn": StepHandler(power_on, PowerAct, polled=True, reads_power=True),
+    "powerCycle": StepHandler(power_cycle, PowerAct, polled=True),
+}

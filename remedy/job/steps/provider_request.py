@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import HoldReason, JobPhase, Step
+from kubenode.api.v1alpha1 import HoldReason, Step
 from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentRequest,
@@ -24,6 +24,7 @@ from kubenode.runtime.disruption.request import WITHOUT_PERMIT
 from kubenode.runtime.patience import patience
 from remedy.job import silence
 from remedy.job.model import (
+    Act,
     FaultAssessment,
     Job,
     JobAct,
@@ -40,7 +41,7 @@ from remedy.job.power_record import (
     OUTCOME,
     REQUEST,
     WAS,
-    must_switch_on,
+    PowerAct,
     switched_off,
 )
 from remedy.job.records import ask, begun, put, unheard
@@ -59,27 +60,6 @@ REFUSED_AGAIN = timedelta(seconds=30)
 """Interval after which an act that the last check prevented is considered again."""
 LATEST = timedelta(minutes=5)
 """Upper bound of the delay that a provider asks for."""
-POLLED = frozenset(
-    {
-        "reboot",
-        "powerOff",
-        "powerOn",
-        "powerCycle",
-        "fence",
-        "replace",
-        "rollbackComponent",
-        "createObject",
-    }
-)
-"""Steps that show progress only at the provider, or in another system's object."""
-POWER = frozenset({"powerOff", "powerOn", "fence", "replace"})
-"""Steps, besides reboot, powerCycle and migrate, that need the provider's reading of
-the machine.
-"""
-
-OPEN = (JobPhase.AWAITING_PERMIT, JobPhase.RUNNING, JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN)
-"""Phases in which it matters that this job switched the machine off."""
-
 No = Callable[[str], Move]
 """What follows when a step cannot be done: takes the reason as a sentence, returns the move."""
 
@@ -90,20 +70,25 @@ class ProviderRequest:
 
     word: its value in the step's output
     state: whether it asks for a state, so that it may be repeated
+    guarded: whether it passes the guard of destructive acts, which refuses an expired request
+    gone_is_known: whether the step goes on when the provider answers that the machine is gone
     """
 
     word: str
-    act: JobAct
+    act: Act
     state: bool
+    guarded: bool = False
+    gone_is_known: bool = False
+
+    @property
+    def is_sent_once(self) -> bool:
+        """Report whether a second request would have a second effect on the machine."""
+        return self.guarded and not self.state
 
 
-OFF = ProviderRequest(OFF_WORD, JobAct.POWER_OFF, state=True)
-ON = ProviderRequest(ON_WORD, JobAct.POWER_ON, state=True)
-RESET = ProviderRequest("reset", JobAct.RESET, state=False)
-REPLACE = ProviderRequest("replace", JobAct.REPLACE, state=False)
-ROLL_BACK = ProviderRequest("rollback", JobAct.ROLL_BACK, state=False)
-GUARDED = (OFF, RESET, REPLACE)
-"""Requests that pass the guard of destructive acts, which refuses a request after its expiry."""
+OFF = ProviderRequest(OFF_WORD, PowerAct.POWER_OFF, state=True, guarded=True, gone_is_known=True)
+ON = ProviderRequest(ON_WORD, PowerAct.POWER_ON, state=True)
+RESET = ProviderRequest("reset", PowerAct.RESET, state=False, guarded=True)
 
 
 def get_request_word(record: StepStatus) -> str:
@@ -239,7 +224,7 @@ def go_on(
         if (stop := leave(free, observation, evidence=needs)) is not None:
             after, act = stop
             return (job, act) if act is not JobAct.NONE else (after, act)
-    if wish in (RESET, REPLACE) and to_note(job) is not None:
+    if wish.is_sent_once and to_note(job) is not None:
         return job, JobAct.NOTE_REQUEST
     return job, wish.act
 
@@ -263,7 +248,7 @@ def _of_another_time(
     our clock.
     """
     end, step = record.expires_at, job.step
-    if wish not in GUARDED or step is None or end is None or observation.now < end:
+    if not wish.guarded or step is None or end is None or observation.now < end:
         return None
     later = ends_at(step, record, observation)
     if later <= observation.now:
@@ -305,7 +290,7 @@ def _heed(
         case RequestOutcome.TAKEN:
             at = {"asked_at": now} if wish.state else {}
             return put(job, noted(record, TAKEN, **at)).having(hold=None), JobAct.NONE
-        case RequestOutcome.GONE if wish in (OFF, REPLACE):
+        case RequestOutcome.GONE if wish.gone_is_known:
             return put(job, noted(record, GONE)).having(hold=None), JobAct.NONE
         case RequestOutcome.UNCLEAR if not repeats:
             why = f"{result.error}; it may have been taken, and is not asked for again"
@@ -442,51 +427,3 @@ def fence_failed(job: Job) -> bool:
     """Report whether the job stopped at a step `fence` that failed."""
     record = job.record
     return record is not None and record.name == "fence" and record.state is StepState.FAILED
-
-
-def asks_power(job: Job, node: NodeObservation | None) -> bool:
-    """Report whether the provider's reading of the machine is needed now."""
-    step, record = job.step, job.running_record
-    if job.close_reason is not None:
-        return must_switch_on(job)
-    if switched_off(job) and job.phase in OPEN:
-        return True
-    if job.phase is JobPhase.NEEDS_HUMAN:
-        return fence_failed(job)
-    if job.phase is not JobPhase.RUNNING or step is None or record is None:
-        return False
-    if step.migrate is not None:
-        # A node that is not Ready may be off: then no pod on it has to be waited for.
-        return node is not None and node.ready not in ("True", "")
-    if step.reboot is None and step.power_cycle is None:
-        return step.name in POWER
-    if step.reboot is not None and not get_request_word(record):
-        return record.asked_at is None and next_path(step, record) is PowerPath.PROVIDER
-    # The step then waits for a boot, which the provider's reading cannot prove.
-    return not (
-        get_request_word(record) in (ON.word, RESET.word) and record.output.get(OUTCOME) == TAKEN
-    )
-
-
-def asks_replacing(job: Job) -> bool:
-    """Report whether the replacement of the machine must be read: who can do it, and
-    its progress.
-    """
-    record = job.running_record
-    return (
-        job.close_reason is None
-        and job.phase is JobPhase.RUNNING
-        and record is not None
-        and record.name == "replace"
-    )
-
-
-def asks_rollback(job: Job) -> bool:
-    """Report whether the progress of a component's rollback must be read."""
-    record = job.running_record
-    return (
-        job.close_reason is None
-        and job.phase is JobPhase.RUNNING
-        and record is not None
-        and record.name == "rollbackComponent"
-    )

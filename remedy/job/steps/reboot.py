@@ -15,9 +15,11 @@ from kubenode.api.v1alpha1.ladder import PowerPath
 from kubenode.api.v1alpha1.remedyoperationjob import RequestState, StepBy, StepStatus
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
 from remedy.job.moves import Move, wait
+from remedy.job.power_record import PowerAct
 from remedy.job.records import ask, begun, done, failed, put
 from remedy.job.silence import of_step
 from remedy.job.steps.agent import ANSWER_GRACE
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.power import boot, rebooted
 from remedy.job.steps.provider_request import (
     decide_anew,
@@ -131,3 +133,6 @@ def _fail_path(
     assert step.reboot is not None
     reasons = "; ".join(output[p] for p in step.reboot.via if p in output)
     return failed(job, observation, step, record.model_copy(update={"output": output}), reasons)
+
+
+HANDLERS = {"reboot": StepHandler(reboot, PowerAct, polled=True)}

@@ -12,12 +12,13 @@ from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import ReplacePath
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
+from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, StepAct
 from remedy.job.moves import Move, wait
 from remedy.job.power_record import WAS
 from remedy.job.records import begun, done, failed, put
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import (
-    REPLACE,
+    ProviderRequest,
     away,
     free_to_ask,
     get_request_word,
@@ -30,6 +31,18 @@ from remedy.job.steps.provider_request import (
 )
 from remedy.power.observation import ReplacementObservation, RequestOutcome
 
+
+class ReplaceAct(StepAct):
+    REPLACE = "Replace"
+
+    @property
+    def asks_provider(self) -> bool:
+        return True
+
+
+REPLACE = ProviderRequest(
+    "replace", ReplaceAct.REPLACE, state=False, guarded=True, gone_is_known=True
+)
 PATH, TARGET, GROUP, NEWEST, GONE_AT = "path", "target", "group", "newest", "goneAt"
 ENOUGH = timedelta(minutes=1)
 """An autoscaler that creates machines on demand has had this time to request one."""
@@ -38,7 +51,8 @@ ENOUGH = timedelta(minutes=1)
 def replace(
     job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
-    far = observation.replacing or ReplacementObservation(outcome=RequestOutcome.UNCLEAR)
+    read, unread = observation.step, ReplacementObservation(outcome=RequestOutcome.UNCLEAR)
+    far = read if isinstance(read, ReplacementObservation) else unread
     if get_request_word(record):
         return _follow_request(job, observation, step, record, far)
     if has_step_ended(step, record, observation):
@@ -120,3 +134,6 @@ def _follow_request(
     )
     evidence = not proven_dark(job, observation.power)
     return go_on(job, observation, record, REPLACE, no, evidence=evidence, repeatable=repeatable)
+
+
+HANDLERS = {"replace": StepHandler(replace, ReplaceAct, polled=True, reads_power=True)}

@@ -7,11 +7,12 @@ host has the revision and is healthy with it.
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
-from remedy.job.model import Job, JobObservation, NodeObservation
+from remedy.job.model import Job, JobObservation, NodeObservation, StepAct
 from remedy.job.moves import Move, wait
 from remedy.job.records import begun, done, failed
+from remedy.job.steps.handler import StepHandler
 from remedy.job.steps.provider_request import (
-    ROLL_BACK,
+    ProviderRequest,
     away,
     free_to_ask,
     get_request_word,
@@ -23,6 +24,12 @@ from remedy.job.steps.provider_request import (
 )
 from remedy.rollback.observation import Back, RollbackObservation
 
+
+class RollbackAct(StepAct):
+    ROLL_BACK = "RollBack"
+
+
+ROLL_BACK = ProviderRequest("rollback", RollbackAct.ROLL_BACK, state=False)
 FROM, TO, OF = "from", "to", "of"
 """Keys of the step's output: the revisions, and the Machine."""
 
@@ -31,7 +38,8 @@ def rollback_component(
     job: Job, observation: JobObservation, node: NodeObservation, step: Step, record: StepStatus
 ) -> Move:
     """Request the rollback and wait for it."""
-    far = observation.rollback or RollbackObservation(Back.UNKNOWN)
+    read = observation.step
+    far = read if isinstance(read, RollbackObservation) else RollbackObservation(Back.UNKNOWN)
 
     def no(why: str) -> Move:
         return failed(job, observation, step, record, why)
@@ -56,3 +64,6 @@ def rollback_component(
         return stop
     to = {OF: far.machine, FROM: far.from_, TO: far.to}
     return write(job, observation, node, step, record, ROLL_BACK, **to)
+
+
+HANDLERS = {"rollbackComponent": StepHandler(rollback_component, RollbackAct, polled=True)}

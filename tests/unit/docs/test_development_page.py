@@ -6,7 +6,7 @@ from support.documented import ROOT
 
 PAGE = (ROOT / "docs/development.md").read_text()
 NAMED = set(re.findall(r"`([a-z_]+(?:/[\w.-]+)+)`", PAGE))
-STEP_EXAMPLE = re.compile(r"RollbackSeen|Act\.ROLL_BACK|ROLL_BACK =|rollback_component")
+STEP_EXAMPLE = re.compile(r"Rollback(Observation|Act|ComponentStep)\b|rollback_?[cC]omponent")
 SECTIONS = {"step", "limit", "detector", "provider", "rule"}
 
 

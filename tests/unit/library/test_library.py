@@ -9,7 +9,7 @@ import rules
 from kubenode.api.v1alpha1 import Disruption, Mode
 from kubenode.api.v1alpha1.leaves import ConditionLeaf
 from kubenode.cli.library import FOLDER, packs
-from remedy.job.model import unsupported
+from remedy.job.steps.table import unsupported
 from rules.lint import LintSeverity, lint
 from rules.program import RuleVersion, compile_program
 from simulation.demo.detectors import CHECKS

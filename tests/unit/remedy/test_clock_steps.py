@@ -33,6 +33,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.term import LONGEST_AGAIN, LONGEST_OFF, NEXT_REPORT
 from remedy.job.clockterm import ClockTerm
 from remedy.job.model import CloseReason, JobAct
+from remedy.job.power_record import PowerAct
 from remedy.job.silence import has_passed
 from remedy.job.step import step
 from remedy.job.wake import requeue_at
@@ -64,7 +65,7 @@ def test_a_wait_goes_on_when_the_clock_was_set_in_its_middle(name: str, jump: ti
         assert (after.phase, after.status.step) == (wait.job.phase, 0)
         assert record is not None and record.state is StepState.RUNNING
         assert set(record.output) == set(wait.job.record.output if wait.job.record else ())
-        assert act is JobAct.NONE or act is JobAct.POWER_ON, "a state is wished for again"
+        assert act is JobAct.NONE or act is PowerAct.POWER_ON, "a state is wished for again"
         again = requeue_at(after, world)
         assert again is not None and again <= now + MINUTE
 

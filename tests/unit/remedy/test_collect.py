@@ -11,8 +11,9 @@ from support.remedy_builders import SCHEDULABLE, a_job, a_record, running, seen
 from agent.wire import FIRST_CHECK, decode_job
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from remedy.job import records
-from remedy.job.model import Job, JobAct, unsupported
+from remedy.job.model import Job, JobAct
 from remedy.job.step import step
+from remedy.job.steps.table import unsupported
 
 LOOK: dict[str, Any] = {
     "name": "look",

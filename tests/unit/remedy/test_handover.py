@@ -13,6 +13,7 @@ from remedy.handover.access import state_of
 from remedy.handover.observation import Handed, HandoverObservation
 from remedy.handover.render import JOB_LABEL, UID, render, values
 from remedy.handover.settings import ObjectTemplate
+from remedy.job.created_objects import HandoverAct
 from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
 from remedy.job.step import step
 from remedy.notify.texts import BadTemplate
@@ -120,7 +121,7 @@ def test_an_object_is_written_down_and_guarded_before_it_is_made() -> None:
     assert (
         act is JobAct.NONE and after.record is not None and after.record.output == {"object": PATH}
     )
-    assert step(after, seen(handed=there))[1] is JobAct.START_HANDOVER
+    assert step(after, seen(handed=there))[1] is HandoverAct.START_HANDOVER
 
 
 def _fields(job: Job) -> dict[str, Any]:
@@ -170,7 +171,7 @@ async def test_a_receiver_that_never_takes_it_fails_the_step_and_is_named(
 def test_a_receiver_that_is_away_is_not_asked_all_the_time() -> None:
     job = a_job(rung(CALL), status=running(0, a_record(0, "webhook")))
     said = JobActResult(
-        JobAct.START_HANDOVER, outcome=RequestOutcome.LATER, error="it answered 503"
+        HandoverAct.START_HANDOVER, outcome=RequestOutcome.LATER, error="it answered 503"
     )
     held, _ = step(job, seen(act_result=said))
     assert held.status.hold is not None and held.status.hold.reason == "ReceiverUnreachable"

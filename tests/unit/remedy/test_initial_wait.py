@@ -25,7 +25,7 @@ from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import NodeRemedierSpec
 from remedy.job.clockterm import ClockTerm
 from remedy.job.initialwait import DOUBTED, unbegun, waits_for, waits_until
-from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobObservation
+from remedy.job.model import Act, CloseReason, FaultAssessment, Job, JobAct, JobObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.job.supersession import may_be_superseded
@@ -54,7 +54,7 @@ def a_wait(seconds: float = 10, reason: str = "GroupWait", **changes: Any) -> di
     }
 
 
-def settled(job: Job, world: JobObservation) -> tuple[Job, JobAct]:
+def settled(job: Job, world: JobObservation) -> tuple[Job, Act]:
     """The job once nothing changes any more, and the act that is chosen then."""
     for _ in range(20):
         after, act = step(job, world)

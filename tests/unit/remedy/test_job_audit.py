@@ -11,6 +11,7 @@ from kubenode.runtime.kube.errors import KubeError, ServerUnreachable
 from remedy.job.audit import JobAudit
 from remedy.job.controller import JobController, never_busy
 from remedy.job.model import Job, JobAct, JobActResult
+from remedy.job.steps.notify import NotifyAct
 
 SECRET = "Bearer very-secret"
 
@@ -132,6 +133,6 @@ def test_an_act_that_raises_is_told_and_goes_on_raising(error: Exception, outcom
 def test_what_could_not_be_done_is_told_with_why() -> None:
     kept, job = Kept(), Job.of(an_object(DRAIN))
     audit = JobAudit(kept)
-    with audit.acting(job, JobAct.NOTIFY) as acting:
-        acting.result = JobActResult(JobAct.NOTIFY, error="nobody listens")
+    with audit.acting(job, NotifyAct.NOTIFY) as acting:
+        acting.result = JobActResult(NotifyAct.NOTIFY, error="nobody listens")
     assert [(line.outcome, line.why) for line in kept.lines] == [("Failed", "nobody listens")]

@@ -6,11 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.remedy_builders import TELL, a_job, an_object
+from support.remedy_builders import TELL, a_job, an_object, seen
 from support.remedy_world import FakeWorld, closed
 
-from remedy.job.cluster import ClusterEffects
-from remedy.job.model import JobAct
+from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
 from remedy.power.observation import RequestOutcome
 from rules.nodekeys import NodeKeys
 
@@ -53,10 +52,9 @@ async def test_only_allowed_keys_reach_the_node(
     job = a_job({**rung, **({"disruption": class_} if class_ else {})})
     nodes: Any = SimpleNamespace(set=keep)
     keys = NodeKeys(disruptive=("example.com/drained",))
-    fields = dict.fromkeys(ClusterEffects.__dataclass_fields__)
-    effects = ClusterEffects(**{**fields, "nodes": nodes, "node_keys": keys})
-    heard = await (effects.label(job) if act == "label" else effects.annotate(job))
-    assert heard.act is (JobAct.LABEL if act == "label" else JobAct.ANNOTATE)
+    what = NodeKeyAct.LABEL if act == "label" else NodeKeyAct.ANNOTATE
+    heard = await NodeKeyActor(nodes, keys.refusal).act(job, what, seen())
+    assert heard.act is (NodeKeyAct.LABEL if act == "label" else NodeKeyAct.ANNOTATE)
     assert bool(written) is is_set
     assert (heard.outcome is RequestOutcome.REFUSED) is not is_set
     assert bool(heard.error) is not is_set

@@ -15,10 +15,12 @@ from support.remedy_builders import JOB, a_job, granted, seen
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import JobAct, JobActResult, NodeObservation
+from remedy.job.model import Act, JobAct, JobActResult, NodeObservation
+from remedy.job.power_demand import asks_power
+from remedy.job.power_record import FenceAct, PowerAct
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
-from remedy.job.steps.provider_request import asks_power, asks_replacing
+from remedy.job.steps.replace import ReplaceAct
 from remedy.job.supersession import may_be_superseded
 from remedy.job.unsent_requests import Unasked
 from remedy.power.access import machine_of
@@ -68,8 +70,8 @@ class DarkWorld:
         self.heard: JobActResult | None = None
         self.unasked = Unasked()
         self.called = self.deleted = False
-        self.acts: list[JobAct] = []
-        self.requests: list[tuple[JobAct, str, str]] = []
+        self.acts: list[Act] = []
+        self.requests: list[tuple[Act, str, str]] = []
 
     def round(self) -> None:
         see = seen(
@@ -79,7 +81,7 @@ class DarkWorld:
             act_result=self.heard,
             power=self._power() if asks_power(self.job, self.node) else None,
             unasked=self.unasked.holds(self.job),
-            replacing=self._far() if asks_replacing(self.job) else None,
+            replacing=self._far(),
         )
         after, act = step(self.job, see)
         if after != self.job:
@@ -105,12 +107,12 @@ class DarkWorld:
             "InstanceGroup", "fake:///n1", "pool-a", why="nobody makes another"
         )
 
-    def _do(self, act: JobAct) -> None:
+    def _do(self, act: Act) -> None:
         self.acts.append(act)
         self.heard = JobActResult(act)
         node = self.node
         match act:
-            case JobAct.POWER_OFF | JobAct.POWER_ON | JobAct.REPLACE:
+            case PowerAct.POWER_OFF | PowerAct.POWER_ON | ReplaceAct.REPLACE:
                 machine = machine_of(self.job, node).provider_id
                 self.requests.append((act, machine, request_of(self.job)))
                 self.heard = JobActResult(act, outcome=self._switch(act), error="it says no")
@@ -123,25 +125,25 @@ class DarkWorld:
             case JobAct.CORDON | JobAct.UNCORDON if node is not None:
                 on = act is JobAct.CORDON
                 self.node = replace(node, unschedulable=on, cordoned_by=JOB if on else "")
-            case JobAct.FENCE | JobAct.UNFENCE if node is not None:
-                on = act is JobAct.FENCE
+            case FenceAct.FENCE | FenceAct.UNFENCE if node is not None:
+                on = act is FenceAct.FENCE
                 self.node = replace(node, out_of_service=on, fenced_by=JOB if on else "")
             case JobAct.DELETE:
                 self.deleted = True
             case _:
                 pass
 
-    def _switch(self, act: JobAct) -> RequestOutcome:
+    def _switch(self, act: Act) -> RequestOutcome:
         if self.provider == "unreachable":
             return RequestOutcome.UNCLEAR
-        if act is JobAct.POWER_OFF:
+        if act is PowerAct.POWER_OFF:
             slow = self.provider == "slow"
             wait = timedelta(seconds=90 if slow else 20)
             self.off_at = self.off_at or self.now + wait
             return RequestOutcome.TAKEN
         if self.provider == "refuses":
             return RequestOutcome.REFUSED
-        if act is JobAct.POWER_ON and self.off_at is None:
+        if act is PowerAct.POWER_ON and self.off_at is None:
             self.state, self.boot = PowerState.ON, self.boot + 1
             if self.node is not None:
                 self.node = replace(self.node, boot_id=f"boot-{self.boot}")
@@ -199,7 +201,7 @@ def test_a_job_never_ends_with_the_machine_off_and_nobody_called(
 ) -> None:
     dark = 0
     for moment, world in lives(rung, provider, how):
-        dark += JobAct.POWER_OFF in world.acts
+        dark += PowerAct.POWER_OFF in world.acts
         told = (moment, world.job.phase, world.job.status.message, world.acts)
         assert not world.is_dark or world.called, told
         if world.job.phase.closed and provider in ("well", "slow") and not world.called:
@@ -216,7 +218,7 @@ def test_a_machine_that_is_off_is_switched_on_before_the_job_lets_go_when_its_wo
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and not world.called
-    assert world.requests[-1] == (JobAct.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
+    assert world.requests[-1] == (PowerAct.POWER_ON, "fake:///n1", f"uid-of-{JOB}.undo")
     assert world.job.phase is JobPhase.CANCELLED
 
 
@@ -236,7 +238,7 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
     None
 ):
     world = DarkWorld("off-fence-replace")
-    while JobAct.REPLACE not in world.acts:
+    while ReplaceAct.REPLACE not in world.acts:
         world.round()
     while not world.called:
         world.round()
@@ -246,14 +248,14 @@ def test_a_person_is_called_with_these_words_when_a_machine_is_kept_off_for_its_
 def test_a_machine_that_follows_a_late_wish_to_be_off_is_switched_on_again() -> None:
     world = DarkWorld("power-cycle")
     world.provider = "slow"
-    while JobAct.POWER_OFF not in world.acts:
+    while PowerAct.POWER_OFF not in world.acts:
         world.round()
     assert world.state is PowerState.ON
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
     assert world.state is PowerState.ON and world.off_at is None
-    assert JobAct.POWER_ON in world.acts
+    assert PowerAct.POWER_ON in world.acts
 
 
 def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
@@ -262,7 +264,7 @@ def test_a_machine_that_is_gone_is_switched_on_no_more() -> None:
     world.stop("node gone")
     while not world.job.phase.closed:
         world.round()
-    assert JobAct.POWER_ON not in world.acts and not world.called
+    assert PowerAct.POWER_ON not in world.acts and not world.called
 
 
 def waiting_in_the_dark() -> DarkWorld:

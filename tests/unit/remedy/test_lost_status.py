@@ -7,7 +7,8 @@ from support.remedy_builders import JOB, OURS, a_job, seen
 
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.marks import MARKS, added
-from remedy.job.model import JobAct, NodeObservation
+from remedy.job.model import Act, JobAct, NodeObservation
+from remedy.job.power_record import FenceAct
 from remedy.job.step import step
 
 VERIFY = {"for": "1m", "timeout": "5m"}
@@ -22,15 +23,15 @@ MARKED = NodeObservation(
 
 @pytest.mark.parametrize(
     ("node", "acts"),
-    [(OURS, {JobAct.UNCORDON}), (MARKED, {JobAct.UNCORDON, JobAct.UNFENCE, JobAct.UNPROTECT})],
+    [(OURS, {JobAct.UNCORDON}), (MARKED, {JobAct.UNCORDON, FenceAct.UNFENCE, JobAct.UNPROTECT})],
     ids=["cordon", "cordon, fence and marks"],
 )
 def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
-    node: NodeObservation, acts: set[JobAct]
+    node: NodeObservation, acts: set[Act]
 ) -> None:
     rung = {"name": "empty", "steps": [{"cordon": {}}], "verify": VERIFY}
     job = a_job(rung, cancel=True)
-    done: set[JobAct] = set()
+    done: set[Act] = set()
     for _ in range(20):
         job, act = step(job, seen(node=node))
         if act is not JobAct.NONE:
@@ -42,10 +43,10 @@ def test_marks_of_a_job_whose_status_was_removed_are_taken_off_when_it_ends(
     assert acts <= done
 
 
-def without(node: NodeObservation, act: JobAct) -> NodeObservation:
-    changes: Mapping[JobAct, dict[str, object]] = {
+def without(node: NodeObservation, act: Act) -> NodeObservation:
+    changes: Mapping[Act, dict[str, object]] = {
         JobAct.UNCORDON: {"unschedulable": False, "cordoned_by": ""},
-        JobAct.UNFENCE: {"fenced_by": ""},
+        FenceAct.UNFENCE: {"fenced_by": ""},
         JobAct.UNPROTECT: {"annotations": dict(MARKS)},
     }
     given = {name: getattr(node, name) for name in node.__slots__}

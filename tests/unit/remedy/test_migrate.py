@@ -29,9 +29,10 @@ from kubenode.runtime.drain.gangs import CheckpointAnswer
 from kubenode.runtime.drain.observation import Blocked, Going, Pods, Surge, Surges
 from remedy.job.marks import MARKS, PROTECTED_BY, added, removed
 from remedy.job.migration import surge_replicas
+from remedy.job.migration.acts import PodAct
 from remedy.job.migration.force import deletion
 from remedy.job.migration.surge_replicas import SurgeDeployment, lowered, places, refusal
-from remedy.job.model import Job, JobAct, JobActResult, NodeObservation
+from remedy.job.model import Act, Job, JobAct, JobActResult, NodeObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
 from remedy.power.observation import PowerObservation
@@ -56,7 +57,7 @@ def draining(*after: dict[str, Any], output: dict[str, str] | None = None, **spe
     return a_job(rung(*after, **spec), rung(), status=running(1, CORDONED, record))
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
+def moved(job: Job, **what: Any) -> tuple[Job, Act]:
     return step(job, seen(**{"node": READY, **what}))
 
 
@@ -99,7 +100,7 @@ def test_f17_the_hold_names_the_pod_and_every_budget_that_refuses_it() -> None:
 def test_f17_while_one_pod_is_refused_the_others_go() -> None:
     no = Blocked("shop/cart", "pdb=shop/cart", "no", T0 + timedelta(seconds=7))
     _, act = moved(draining(), pods=Pods(remaining=3, due=("shop/web",), blocked=no))
-    assert act is JobAct.EVICT
+    assert act is PodAct.EVICT
 
 
 def test_f17_the_hold_ends_with_the_refusal() -> None:
@@ -117,7 +118,7 @@ def test_f18_nobody_leaves_while_other_jobs_have_not_cordoned_their_nodes() -> N
     _, act = moved(draining(), pods=pods)
     assert act is JobAct.NONE
     _, act = moved(draining(), pods=pods, now=T0 + timedelta(seconds=10))
-    assert act is JobAct.EVICT, "but not for ever"
+    assert act is PodAct.EVICT, "but not for ever"
 
 
 # -- F20 -------------------------------------------------------------------------------------------
@@ -181,8 +182,8 @@ def test_f20_a_budget_keeps_nothing_on_a_silent_host() -> None:
 
 def test_f20_force_needs_the_providers_proof() -> None:
     pods = hanging("shop/a", due=("shop/b",), remaining=2, every=("shop/a", "shop/b"))
-    assert moved(draining(), node=SILENT, pods=pods)[1] is JobAct.EVICT
-    assert moved(draining(), node=SILENT, pods=pods, power=DARK)[1] is JobAct.DELETE_PODS
+    assert moved(draining(), node=SILENT, pods=pods)[1] is PodAct.EVICT
+    assert moved(draining(), node=SILENT, pods=pods, power=DARK)[1] is PodAct.DELETE_PODS
     assert deletion(seen(pods=pods, power=DARK)) == (("shop/a", "shop/b"), True)
     running_host = PowerObservation("fake", Can(), Power(PowerState.ON, "running", T0))
     assert deletion(seen(pods=pods, power=running_host)) == (("shop/b",), False)
@@ -211,7 +212,7 @@ def test_the_rest_is_deleted_only_with_a_persons_approval() -> None:
     job = a_job(rung(onTimeout="Delete"), status=status, approvals=APPROVED)
     heard, act = moved(job, pods=pods, now=LATE)
     assert (heard.status.words_heard, act) == (1, JobAct.NONE)
-    assert moved(heard, pods=pods, now=LATE)[1] is JobAct.DELETE_PODS
+    assert moved(heard, pods=pods, now=LATE)[1] is PodAct.DELETE_PODS
 
 
 def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() -> None:
@@ -226,14 +227,14 @@ def test_after_deletion_the_grace_is_waited_for_and_then_the_host_is_given_up() 
 
 def test_pods_whose_policy_says_so_are_deleted_in_time() -> None:
     _, act = moved(draining(), pods=Pods(remaining=1, every=("shop/a",), delete=("shop/a",)))
-    assert act is JobAct.DELETE_PODS
+    assert act is PodAct.DELETE_PODS
 
 
 # -- progress --------------------------------------------------------------------------------------
 
 
 def test_progress_and_what_stays_are_told() -> None:
-    heard = JobActResult(JobAct.EVICT, evicted=("shop/a", "shop/b"))
+    heard = JobActResult(PodAct.EVICT, evicted=("shop/a", "shop/b"))
     after, _ = moved(draining(), pods=Pods(remaining=5), act_result=heard)
     assert record(after).output == {"evicted": "2", "left": "5"}
     again, _ = moved(after, pods=Pods(remaining=3), act_result=heard)
@@ -301,7 +302,7 @@ def test_surge_is_written_down_before_it_is_done() -> None:
     job = _with_finalizer(a_job(rung(surge="First"), status=status))
     written, act = moved(job, pods=new)
     assert act is JobAct.NONE and surge_replicas.owned(written) == [SURGE]
-    assert moved(written, pods=Pods(remaining=1, surges=Surges(up=(SURGE,))))[1] is JobAct.SURGE
+    assert moved(written, pods=Pods(remaining=1, surges=Surges(up=(SURGE,))))[1] is PodAct.SURGE
 
 
 def _with_finalizer(job: Job) -> Job:
@@ -315,7 +316,7 @@ def test_a_reason_against_surge_is_written_and_the_pods_move_without() -> None:
     )
     after, _ = moved(job, pods=pods)
     assert surge_replicas.plain(record(after).output) == {"rs": "its rollout is paused"}
-    assert moved(after, pods=pods)[1] is JobAct.EVICT
+    assert moved(after, pods=pods)[1] is PodAct.EVICT
 
 
 def test_the_record_of_surges_survives_reading_and_keeps_its_bounds() -> None:

@@ -33,7 +33,7 @@ from kubenode.runtime.term import NEXT_REPORT
 from remedy.handover.observation import Handed, HandoverObservation
 from remedy.job.continuity import Hearing
 from remedy.job.marks import MARKS
-from remedy.job.model import CloseReason, Job, JobAct, JobObservation, NodeObservation, Pods
+from remedy.job.model import Act, CloseReason, Job, JobAct, JobObservation, NodeObservation, Pods
 from remedy.job.records import FIRST_CHECK
 from remedy.job.step import step
 from remedy.job.wake import requeue_at
@@ -161,7 +161,7 @@ def a_proof() -> Job:
     return a_job({"name": "r", "steps": [RESTART], "verify": verify}, status=status)
 
 
-def look(wait: Wait, at: datetime, **heard: Any) -> tuple[Job, JobAct, JobObservation]:
+def look(wait: Wait, at: datetime, **heard: Any) -> tuple[Job, Act, JobObservation]:
     world = seen(now=at, **{**wait.sees, **heard})
     after, act = step(wait.job, world)
     return after, act, world

@@ -32,6 +32,7 @@ from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, JobActRe
 from remedy.job.observe import observe
 from remedy.job.planned_events import holding
 from remedy.job.step import step
+from remedy.job.steps.events import EventAct
 from remedy.plannedevents.access import observe_event
 from remedy.plannedevents.observation import Ending, EventObservation, due_at, ending, evacuation
 from remedy.power.observation import RequestOutcome
@@ -256,14 +257,14 @@ def test_the_intent_is_written_before_a_provider_is_told() -> None:
     assert act is JobAct.NONE and after.record is not None
     assert after.record.output == {"e1": "Asked"} and after.in_flight
     _, act = step(after, at_step(asked_of("AwaitingApproval"), unasked=True))
-    assert act is JobAct.APPROVE_EVENT
+    assert act is EventAct.APPROVE_EVENT
 
 
 def test_what_a_process_that_died_may_have_told_is_told_again_only_where_that_is_harmless() -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
     assert step(job, at_step(asked_of("AwaitingApproval")))[1] is JobAct.NONE
     again = at_step(asked_of("AwaitingApproval", repeatable=True))
-    assert step(job, again)[1] is JobAct.APPROVE_EVENT
+    assert step(job, again)[1] is EventAct.APPROVE_EVENT
 
 
 @pytest.mark.parametrize("phase", ["Active", "Completed", "Cancelled", "Expired"])
@@ -280,7 +281,7 @@ def test_an_event_that_has_begun_or_is_over_needs_no_leave(phase: str) -> None:
 def test_what_a_provider_answers(outcome: str, ends: str) -> None:
     job = approving({"e1": "Asked"}, by="Provider", askedAt=T0.isoformat(), requestID="r0s2a1")
     said = JobActResult(
-        JobAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
+        EventAct.APPROVE_EVENT, error="the cloud said so", outcome=RequestOutcome(outcome)
     )
     after, _ = step(job, at_step(asked_of("AwaitingApproval", "AwaitingApproval"), act_result=said))
     if ends == "failed":
@@ -377,7 +378,7 @@ async def test_an_event_that_begins_while_we_look_is_not_taken_for_its_end() -> 
     obj = an_object(evacuate(APPROVE, WAIT), hostEvents=["reboot-1"])
     world = BeginsMeanwhile(obj)
     world.outside.planned = (an_event(),)
-    looked = await observe(approving(), Reads(world), T0)
+    looked = await observe(approving(), Reads(world), world.steps(), T0)
     assert [event.phase for event in looked.events] == [HostEventPhase.ACTIVE]
     assert looked.fault.evidence is Truth.TRUE
 
@@ -447,5 +448,5 @@ def test_a_node_is_not_given_back_when_its_event_may_still_come_soon(
 async def test_the_evidence_is_asked_for_while_an_event_is_waited_for() -> None:
     world = a_world(WAIT)
     await world.run(lambda w: w.obj.status.step == 2, 2)
-    looked = await observe(world.job, Reads(world), world.clock.now())
+    looked = await observe(world.job, Reads(world), world.steps(), world.clock.now())
     assert looked.fault.evidence is Truth.TRUE

@@ -11,7 +11,7 @@ from support.clock import T0, FakeClock
 from support.disruption_guard import GuardLevers, live_permit
 from support.power_provider import MemoryProvider
 from support.remedy_builders import NODE as NODE_NAME
-from support.remedy_builders import a_job, by_kubelet
+from support.remedy_builders import a_job, by_kubelet, seen
 
 from kubenode.providers.errors import (
     Busy,
@@ -36,7 +36,9 @@ from kubenode.runtime.kube.objects import (
     NodeSpec,
     NodeStatus,
 )
-from remedy.job.model import JobAct, NodeObservation
+from remedy.job.model import NodeObservation, StepAct
+from remedy.job.power_record import PowerAct
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.access import PATIENT, PowerAccess
 from remedy.power.instancegroup import InstanceGroup, group_of
 from remedy.power.leave import REQUEST_VALUES
@@ -127,7 +129,7 @@ async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
     provider = Sick()
     provider.error = error
     access = an_access(provider)
-    heard = await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
+    heard = await access.act(a_rebooting_job(), PowerAct.RESET, seen(node=NODE))
     assert heard.outcome is outcome and says in heard.error
     power = await access.power(a_rebooting_job(), NODE)
     assert power.power is None and not power.dark
@@ -138,7 +140,7 @@ async def test_a_providers_no_says_what_follows_and_what_a_person_can_do(
 async def test_a_machine_without_a_provider_is_refused_with_its_id() -> None:
     access = an_access()
     power = await access.power(a_rebooting_job(), NODE)
-    heard = await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
+    heard = await access.act(a_rebooting_job(), PowerAct.RESET, seen(node=NODE))
     assert power.outcome is heard.outcome is RequestOutcome.REFUSED
     assert "memory:///n1" in power.why and "memory:///n1" in heard.error
 
@@ -147,8 +149,10 @@ async def test_the_request_is_the_same_for_the_same_job_and_no_other() -> None:
     provider = MemoryProvider()
     access = an_access(provider)
     job = a_rebooting_job()
-    await access.switch(job, JobAct.RESET, NODE)
-    await access.switch(job, JobAct.RESET, None)  # it was not read: the record knows the machine
+    await access.act(job, PowerAct.RESET, seen(node=NODE))
+    await access.act(
+        job, PowerAct.RESET, seen(node=None)
+    )  # it was not read: the record knows the machine
     assert provider.requests == [f"{job.uid}.r0s0a1"] * 2
 
 
@@ -161,7 +165,7 @@ async def test_one_reading_serves_the_rounds_of_a_run_and_no_more() -> None:
     clock.step(timedelta(seconds=1.1))
     await access.power(a_rebooting_job(), NODE)
     assert provider.readings == 2
-    await access.switch(a_rebooting_job(), JobAct.RESET, NODE)
+    await access.act(a_rebooting_job(), PowerAct.RESET, seen(node=NODE))
     await access.power(a_rebooting_job(), NODE)
     assert provider.readings == 3, "after an act the machine is looked at anew"
 
@@ -368,9 +372,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("act", [JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE])
+@pytest.mark.parametrize("act", [PowerAct.POWER_OFF, PowerAct.RESET, ReplaceAct.REPLACE])
 async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_against_it(
-    act: JobAct, case: str
+    act: StepAct, case: str
 ) -> None:
     provider, clock = MemoryProvider(), FakeClock()
     levers = a_guard(clock)
@@ -383,11 +387,11 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
     job = a_rebooting_job(**changes)
     if case == "too late":
         clock.step(timedelta(minutes=5))
-    if act is JobAct.REPLACE:
-        heard = await replacing_with(levers, provider, node).ask(job, NODE)
+    if act is ReplaceAct.REPLACE:
+        heard = await replacing_with(levers, provider, node).act(job, act, seen(node=NODE))
     else:
         access = an_access(provider, clock=clock, levers=levers, node=node)
-        heard = await access.switch(job, act, NODE)
+        heard = await access.act(job, act, seen(node=NODE))
     if not CASES[case]:
         assert heard.outcome is RequestOutcome.TAKEN and len(provider.requests) == 1
         assert levers.permits.reads == 1
@@ -400,7 +404,7 @@ async def test_a_machine_is_stopped_reset_or_replaced_only_when_nothing_is_again
 async def test_a_machine_is_switched_on_whatever_is_against_other_acts(case: str) -> None:
     provider, levers = MemoryProvider(), a_guard()
     access = an_access(provider, levers=levers, node=against(case, levers))
-    heard = await access.switch(a_rebooting_job(), JobAct.POWER_ON, NODE)
+    heard = await access.act(a_rebooting_job(), PowerAct.POWER_ON, seen(node=NODE))
     assert heard.outcome is RequestOutcome.TAKEN and len(provider.requests) == 1
     assert levers.permits.reads == 0
 

@@ -18,9 +18,19 @@ from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.providers.port import Can, Power, PowerState
 from remedy.job.marks import MARKS
-from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation, Requested
+from remedy.job.model import (
+    Act,
+    Job,
+    JobAct,
+    JobActResult,
+    JobObservation,
+    NodeObservation,
+    Requested,
+)
+from remedy.job.power_record import FenceAct, PowerAct
 from remedy.job.request_notes import to_note
 from remedy.job.step import step
+from remedy.job.steps.replace import ReplaceAct
 from remedy.power.observation import PowerObservation, ReplacementObservation, RequestOutcome
 from rules.truth import Truth
 
@@ -43,11 +53,11 @@ WORDS: dict[str, tuple[str, ...]] = {
     "fence": ("",),
     "replace": ("", "replace"),
 }
-ACT = {
-    "off": JobAct.POWER_OFF,
-    "on": JobAct.POWER_ON,
-    "reset": JobAct.RESET,
-    "replace": JobAct.REPLACE,
+ACT: dict[str, Act] = {
+    "off": PowerAct.POWER_OFF,
+    "on": PowerAct.POWER_ON,
+    "reset": PowerAct.RESET,
+    "replace": ReplaceAct.REPLACE,
 }
 BOTH = Can(off=True, reset=True, replace=True)
 KNOWS = Can(off=True, reset=True, replace=True, repeatable=True)
@@ -200,8 +210,8 @@ PROOF: dict[str, Callable[[Job, JobObservation], bool]] = {
     "reboot": new_boot,
     "fence": lambda job, now: now.node is not None and now.node.out_of_service,
     "replace": lambda job, now: (
-        now.replacing is not None
-        and (now.replacing.renewed or (now.node is None and now.replacing.gone))
+        isinstance(now.step, ReplacementObservation)
+        and (now.step.renewed or (now.node is None and now.step.gone))
     ),
 }
 
@@ -229,18 +239,18 @@ def test_every_case_keeps_the_promises(name: str) -> None:
         acts.add(act)
         ends.add(record.state)
         word, heard = before.output.get("asked", ""), before.output.get("heard", "")
-        if act in (JobAct.RESET, JobAct.REPLACE):
+        if act in (PowerAct.RESET, ReplaceAct.REPLACE):
             assert now.unasked or (heard != "taken" and repeats(job, now)), ("twice", told)
         if act in ACT.values():
             assert act is ACT[word] and before.asked_at is not None, ("no intent", told)
-        if act in (JobAct.POWER_OFF, JobAct.RESET, JobAct.REPLACE, JobAct.FENCE):
+        if act in (PowerAct.POWER_OFF, PowerAct.RESET, ReplaceAct.REPLACE, FenceAct.FENCE):
             assert leave(now), ("without leave", told)
-        if act is JobAct.REPLACE and now.unasked:
+        if act is ReplaceAct.REPLACE and now.unasked:
             plain = now.fault.evidence is Truth.TRUE and now.fault.agreed
             assert plain or dark(now, job), ("a machine that runs", told)
-        if act is JobAct.FENCE:
+        if act is FenceAct.FENCE:
             assert dark(now, job) and job.finalizer and job.status.owned.fenced, told
-        if act is JobAct.POWER_ON:
+        if act is PowerAct.POWER_ON:
             assert not (now.node is not None and now.node.fenced_by == JOB), (
                 "behind a fence",
                 told,
@@ -248,12 +258,12 @@ def test_every_case_keeps_the_promises(name: str) -> None:
         if record.state is StepState.DONE:
             assert PROOF[name](job, now), ("no proof", told)
         if now.now - T0 >= LATE and after.status.step == 0:
-            ours_first = act is JobAct.UNFENCE or after.status.owned != job.status.owned
+            ours_first = act is FenceAct.UNFENCE or after.status.owned != job.status.owned
             ours_first |= (word, record.output["asked"]) == ("off", "on") if word else False
             assert record.state is StepState.FAILED or ours_first, ("it never ends", told)
     assert StepState.DONE in ends and StepState.FAILED in ends
-    wanted = {ACT[w] for w in WORDS[name] if w} | ({JobAct.FENCE} if name == "fence" else set())
-    assert wanted - {JobAct.FENCE} <= acts, "a wish that is never asked for"
+    wanted = {ACT[w] for w in WORDS[name] if w} | ({FenceAct.FENCE} if name == "fence" else set())
+    assert wanted - {FenceAct.FENCE} <= acts, "a wish that is never asked for"
 
 
 def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
@@ -262,7 +272,7 @@ def test_f21_what_is_refused_fails_at_once_and_names_the_reason() -> None:
         node=NODE,
         power=READINGS[1],
         act_result=JobActResult(
-            JobAct.POWER_OFF, outcome=RequestOutcome.REFUSED, error="fake: no right"
+            PowerAct.POWER_OFF, outcome=RequestOutcome.REFUSED, error="fake: no right"
         ),
     )
     after, act = step(job, now)
@@ -312,7 +322,7 @@ def test_a_machine_that_was_switched_off_to_boot_is_switched_on_however_late_it_
     end = late + timedelta(minutes=10)
     assert record.expires_at == end, "it has the time of a boot from then on"
     asked = step(dark, seen(now=late, node=NODE, power=off, unasked=True))
-    assert asked == (dark, JobAct.POWER_ON)
+    assert asked == (dark, PowerAct.POWER_ON)
     soon = seen(now=end - timedelta(seconds=1), node=NODE, power=reading(PowerState.ON))
     assert step(dark, soon)[0].status.steps[0].state is StepState.RUNNING
     over, _ = step(dark, replace(soon, now=end))

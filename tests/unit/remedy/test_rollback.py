@@ -15,6 +15,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.components.rollback import PREFIX, Rollback, rollback_in
 from remedy.job.model import Job, JobAct, JobActResult, JobObservation, NodeObservation
 from remedy.job.step import step
+from remedy.job.steps.rollback import RollbackAct
 from remedy.machines import MACHINES
 from remedy.power.observation import RequestOutcome
 from remedy.rollback.access import SETS, Rollbacks, far
@@ -60,7 +61,8 @@ def every_case() -> Iterator[tuple[Job, JobObservation]]:
     for asked, far_, at in product((False, True), (*FARS, None), (timedelta(0), LATE)):
         for told in ("", "taken", "unclear") if asked else ("",):
             outcomes = [
-                JobActResult(JobAct.ROLL_BACK, outcome=o, error=f"api: {o}") for o in RequestOutcome
+                JobActResult(RollbackAct.ROLL_BACK, outcome=o, error=f"api: {o}")
+                for o in RequestOutcome
             ]
             for heard in (None, *(outcomes if asked and not told else ())):
                 for world in WORLDS:
@@ -82,17 +84,23 @@ def state_of(job: Job) -> StepState:
 def test_every_case_keeps_the_promises() -> None:
     for job, look in every_case():
         after, act = step(job, look)
-        there, record = look.rollback, job.record
+        there, record = look.step, job.record
+        assert there is None or isinstance(there, RollbackObservation)
         assert record is not None
         if state_of(after) is StepState.DONE:
             assert there is not None and there.state is Back.DONE and record.asked_at is not None
         if there is not None and there.state is Back.FAILED and act is JobAct.NONE:
             assert state_of(after) in (StepState.FAILED, StepState.RUNNING)
-        if act is JobAct.ROLL_BACK:
+        if act is RollbackAct.ROLL_BACK:
             assert record.asked_at is not None, "written down before it is asked for"
             assert look.permit is not None and look.fresh
             assert look.fault.guards is not Truth.TRUE
-        assert act in (JobAct.NONE, JobAct.ROLL_BACK, JobAct.RENEW_PERMIT, JobAct.RELEASE_PERMIT)
+        assert act in (
+            JobAct.NONE,
+            RollbackAct.ROLL_BACK,
+            JobAct.RENEW_PERMIT,
+            JobAct.RELEASE_PERMIT,
+        )
 
 
 def test_it_is_written_down_then_asked_for_then_awaited() -> None:
@@ -102,7 +110,7 @@ def test_it_is_written_down_then_asked_for_then_awaited() -> None:
     assert act is JobAct.NONE and job.record is not None
     assert job.record.output == {"asked": "rollback", "of": "m1", "from": B, "to": A}
     job, act = step(job, look)
-    assert act is JobAct.ROLL_BACK
+    assert act is RollbackAct.ROLL_BACK
 
 
 def test_nothing_to_go_back_to_fails_with_the_sentence() -> None:
@@ -224,17 +232,17 @@ async def test_the_wish_is_written_at_the_machine_of_the_node() -> None:
     api.readable |= {MACHINES, SETS}
     job = a_case(asked=True)
     rollbacks = Rollbacks(api)
-    assert "no Machine of kubenode.io" in (await rollbacks.observe(job)).why
+    assert "no Machine of kubenode.io" in (await rollbacks.observe(job, None)).why
     body = a_machine().model_dump(mode="json", by_alias=True, exclude_none=True)
     body["status"]["nodeRef"]["uid"] = job.spec.node_uid
     body["spec"]["nodeName"] = job.spec.node_name
     api.put(MACHINES, body)
     api.put(SETS, a_set().model_dump(mode="json", by_alias=True, exclude_none=True))
-    assert (await rollbacks.observe(job)).state is Back.READY
-    heard = await rollbacks.ask(job)
+    assert (await rollbacks.observe(job, None)).state is Back.READY
+    heard = await rollbacks.act(job, RollbackAct.ROLL_BACK, seen())
     assert heard.outcome is RequestOutcome.TAKEN, heard
     written = api.objects[MACHINES]["m1"]["metadata"]["annotations"]
     said = rollback_in(written, "kubelet")
     assert said is not None
     assert (said.job, said.up_to, said.from_, said.to) == (job.name, "Restart", B, A)
-    assert (await rollbacks.observe(job)).state is Back.GOING
+    assert (await rollbacks.observe(job, None)).state is Back.GOING

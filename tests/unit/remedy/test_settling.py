@@ -25,7 +25,8 @@ from support.remedy_builders import (
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
-from remedy.job.model import CloseReason, FaultAssessment, Job, JobAct, Pods
+from remedy.job.migration.acts import PodAct
+from remedy.job.model import Act, CloseReason, FaultAssessment, Job, JobAct, Pods
 from remedy.job.moves import LONGEST_DOUBT, SETTLES
 from remedy.job.step import step
 from remedy.job.wake import requeue_at
@@ -53,7 +54,7 @@ def yielded() -> Job:
 JOBS = {"draining": draining, "yielded": yielded}
 
 
-def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tuple[Job, JobAct]:
+def looked(job: Job, seconds: float, fault: FaultAssessment, **more: Any) -> tuple[Job, Act]:
     """Every move of that moment, and the act that it ends with."""
     world = seen(
         now=T0 + seconds * SECOND,
@@ -96,11 +97,11 @@ def test_a_job_ends_when_its_fault_stays_away(name: str) -> None:
 
 def test_a_drain_goes_on_when_the_detector_only_began_anew() -> None:
     job, act = looked(draining(), 0, FAULTY)
-    assert act is JobAct.EVICT
+    assert act is PodAct.EVICT
     job, act = looked(job, 10, HEALED)
     assert act is JobAct.NONE and job.close_reason is None
     job, act = looked(job, 12, FAULTY)
-    assert act is JobAct.EVICT and job.status.hold is None
+    assert act is PodAct.EVICT and job.status.hold is None
     assert job.status.evidence_false_since is None
 
 
@@ -119,9 +120,9 @@ def test_a_flapping_fault_holds_the_drain_and_neither_cancels_nor_begins_it_anew
         fault = HEALED if in_cycle >= 235 else DOUBT if in_cycle < 120 and second > 235 else FAULTY
         job, act = looked(job, second, fault)
         assert job.close_reason is None and job.status.owned.cordon
-        assert act in (JobAct.EVICT, JobAct.NONE, JobAct.RENEW_PERMIT), act
-        assert fault is FAULTY or act is not JobAct.EVICT
-        evicted += act is JobAct.EVICT
+        assert act in (PodAct.EVICT, JobAct.NONE, JobAct.RENEW_PERMIT), act
+        assert fault is FAULTY or act is not PodAct.EVICT
+        evicted += act is PodAct.EVICT
     assert evicted > 100, "it goes on in between"
 
 
@@ -157,7 +158,7 @@ def test_a_person_is_called_or_the_node_given_back_when_nobody_knows_for_an_hour
 def test_an_hour_of_doubt_is_one_without_a_break() -> None:
     job, _ = looked(draining(), 0, DOUBT)
     job, act = looked(job, 1800, FAULTY)
-    assert act is JobAct.EVICT
+    assert act is PodAct.EVICT
     job, _ = looked(job, 1900, DOUBT)
     job, _ = looked(job, 3700, DOUBT)
     assert job.close_reason is None and job.status.hold is not None

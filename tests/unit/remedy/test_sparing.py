@@ -29,9 +29,10 @@ from kubenode.api.v1alpha1.ladder import AgentAction
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job.early_end import SPARED, WHOLE_ACTIONS
 from remedy.job.marks import MARKS
-from remedy.job.model import SUPPORTED, FaultAssessment, Job, JobAct, NodeObservation
+from remedy.job.model import FaultAssessment, Job, JobAct, NodeObservation
 from remedy.job.moves import SETTLES
 from remedy.job.step import step
+from remedy.job.steps.table import SUPPORTED
 from rules.truth import Truth
 
 NODE = NodeObservation(unschedulable=True, cordoned_by=JOB, boot_id="boot-1", annotations=MARKS)

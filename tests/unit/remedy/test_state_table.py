@@ -36,6 +36,7 @@ from support.remedy_builders import (
 from kubenode.api.v1alpha1 import JobPhase
 from remedy.job.marks import MARKS
 from remedy.job.model import (
+    Act,
     CloseReason,
     FaultAssessment,
     Job,
@@ -472,7 +473,7 @@ def test_every_phase_moves_as_the_table_says_and_nowhere_else() -> None:
 
 
 def kept_promises(
-    job: Job, see: JobObservation, after: Job, act: JobAct, word: dict[str, Any] | None
+    job: Job, see: JobObservation, after: Job, act: Act, word: dict[str, Any] | None
 ) -> None:
     if after.phase.closed and not job.phase.closed:
         assert after.status.permit is None and not after.status.owned.cordon

@@ -35,8 +35,9 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState
 from remedy.job.decisions import approved
 from remedy.job.marks import MARKS
+from remedy.job.migration.acts import PodAct
 from remedy.job.model import (
-    HARMFUL,
+    Act,
     Blocked,
     FaultAssessment,
     Job,
@@ -49,6 +50,7 @@ from remedy.job.model import (
 )
 from remedy.job.moves import SETTLES
 from remedy.job.step import EDGES, step
+from remedy.job.steps.notify import NotifyAct
 from remedy.job.wake import requeue_at
 from rules.truth import Truth
 
@@ -185,10 +187,12 @@ HEARD = (
     JobActResult(JobAct.RENEW_PERMIT, granted()),
     JobActResult(JobAct.RENEW_PERMIT, refused()),
     JobActResult(JobAct.RELEASE_PERMIT),
-    JobActResult(JobAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
-    JobActResult(JobAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
-    JobActResult(JobAct.NOTIFY),
+    JobActResult(PodAct.EVICT, evicted=("a/b",), moved="a,u,k=v,1,1"),
+    JobActResult(PodAct.EVICT, blocked=Blocked("a/b", "pdb=a/c", "no")),
+    JobActResult(NotifyAct.NOTIFY),
 )
+HARMFUL = frozenset({JobAct.CORDON, PodAct.EVICT})
+"""Acts that take something away from workloads."""
 NODES = (None, SCHEDULABLE, OURS, THEIRS, NodeObservation(cordoned_by=JOB, annotations=MARKS))
 PODS = (None, Pods(), Pods(2, ("a/b", "a/c")), Pods(1))
 
@@ -287,7 +291,7 @@ EFFECT: dict[str, Callable[[Job, JobObservation], bool]] = {
     "agent": lambda job, seen: job.answer is not None and job.answer.state == "Done",
     "wait": lambda job, seen: seen.now == LATER,
     "notify": lambda job, seen: (
-        seen.act_result is not None and seen.act_result.act is JobAct.NOTIFY
+        seen.act_result is not None and seen.act_result.act is NotifyAct.NOTIFY
     ),
 }
 """What must be seen when a step becomes Done."""
@@ -367,7 +371,7 @@ def says_why_it_waits(job: Job, seen: JobObservation) -> bool:
     )
 
 
-def moved(job: Job, **what: Any) -> tuple[Job, JobAct]:
+def moved(job: Job, **what: Any) -> tuple[Job, Act]:
     return step(job, seen(**what))
 
 
@@ -450,7 +454,7 @@ def test_f17_a_budget_of_nothing_gives_the_slot_back_and_names_budget_and_pod() 
     blocked = Blocked("shop/cart-1", "pdb=shop/cart", "PDB shop/cart: would violate the budget")
     pods = Pods(1, ("shop/cart-1",))
     held, _ = moved(
-        job, node=OURS, pods=pods, act_result=JobActResult(JobAct.EVICT, blocked=blocked)
+        job, node=OURS, pods=pods, act_result=JobActResult(PodAct.EVICT, blocked=blocked)
     )
     hold = held.status.hold
     assert hold is not None and hold.reason == "PDBBlocked" and hold.scope == "pdb=shop/cart"

@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, Verdict
 from remedy.job.act import act, ask_for
 from remedy.job.model import JobAct, JobActResult
 from remedy.job.step import step
+from remedy.job.stepaccess import StepAccess
 
 MINUTE = timedelta(minutes=1)
 HELD: dict[str, Any] = {
@@ -140,7 +141,7 @@ async def test_a_permit_is_prolonged_for_as_long_as_the_step_needs() -> None:
     too_short = refused(Reason.UNKNOWN)
     assert step(job, seen(permit=too_short))[1] is JobAct.RENEW_PERMIT
     leave, effects = Renewing(), FakeWorld(an_object())
-    _, heard = await act(job, JobAct.RENEW_PERMIT, seen(), effects, leave)
+    _, heard = await act(job, JobAct.RENEW_PERMIT, seen(), effects, leave, StepAccess())
     assert leave.seconds == [1800.0]
     after, _ = step(job, seen(permit=too_short, act_result=heard))
     assert after.status.hold is None and after.status.permit is not None

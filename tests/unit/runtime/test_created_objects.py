@@ -142,7 +142,7 @@ ENDINGS: dict[str, Ending] = {
     ),
     # Kubernetes ends them.
     "agent/nodestatus/events.py::EventTeller._write": Ending("Event", SERVER),
-    "remedy/job/notices.py::Notices.send": Ending("Event", SERVER),
+    "remedy/job/notices.py::Notices.act": Ending("Event", SERVER),
     "kubenode/runtime/recorder.py::EventRecorder._create_or_count": Ending("Event", SERVER),
     "agent/identity/issuance.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
     "defender/auth/reviews.py::AccessReviews._ask": Ending("SubjectAccessReview", NOT_STORED),
