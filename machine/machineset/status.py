@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from kubenode.api.conditions import ConditionUpdate, set_condition
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
 from machine.machineset.observe import ClassCapacity
 
@@ -42,10 +42,7 @@ def status(
         preserved=len(crew.preserved),
         made=max(made, before.made),
         selector=selector_text(machine_set),
-        conditions=[
-            _condition(before.conditions, type_, update, generation, now)
-            for type_, update in updates.items()
-        ],
+        conditions=_conditions(before.conditions, updates, generation, now),
     )
 
 
@@ -116,15 +113,13 @@ def _no(reason: str, message: str) -> ConditionUpdate:
     return ConditionUpdate(ConditionStatus.FALSE, reason, message)
 
 
-def _condition(
-    before: list[Condition], type_: str, update: ConditionUpdate, generation: int, now: datetime
-) -> Condition:
-    known = next((c for c in before if c.type == type_ and c.status == update.status), None)
-    return Condition(
-        type=type_,
-        status=update.status,
-        reason=update.reason,
-        message=update.message,
-        observed_generation=generation,
-        last_transition_time=now if known is None else known.last_transition_time,
-    )
+def _conditions(
+    before: list[Condition],
+    updates: Mapping[MachineSetConditionType, ConditionUpdate],
+    generation: int,
+    now: datetime,
+) -> list[Condition]:
+    conditions = before
+    for type_, update in updates.items():
+        conditions = set_condition(conditions, type_, update, generation=generation, now=now)
+    return conditions
