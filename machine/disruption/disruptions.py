@@ -6,6 +6,7 @@ from defender.client import Permits
 from kubenode.api.v1alpha1 import Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import AuditLine
+from kubenode.runtime.disruption.wakes import HolderWakes
 from kubenode.runtime.drain.drainer import Drainer
 from kubenode.runtime.drain.observation import Pods
 from machine.disruption.cordon import Cordoned, joined, mark_of, remove_mark, uncordoned
@@ -13,7 +14,6 @@ from machine.disruption.leaves import Leaves, permits_informer
 from machine.disruption.nodes import CordonAccess, cordoned
 from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 from machine.disruption.step import SOON, DisruptionAct, DisruptionObservation, step
-from machine.disruption.wakes import HolderWakes
 from machine.ground import SharedCaches
 
 BY = "machine"
@@ -36,7 +36,7 @@ class NodeDisruptions:
         self._find_open_job, self._frozen = ground.find_open_job, ground.meltdown.frozen
         self.permits = permits_informer(ground.kube, ground.clock, ground.informer)
         self.leaves = Leaves(permits, self.permits, ground.clock)
-        self.wakes = HolderWakes(permits, self.leaves.wake)
+        self.wakes = HolderWakes("wakes of machines", permits, self.leaves.wake)
 
     async def prepare(self, wish: DisruptionRequest) -> Prepared:
         node, holder = wish.node or "", wish.holder
