@@ -21,7 +21,6 @@ from machine.componentset.controller import SetController, Steady
 from machine.componentset.leave import patience_of
 from machine.componentset.pace import ObservationPace
 from machine.componentset.targets import Aimer
-from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
 from machine.ground import RepairJob, SharedCaches
@@ -45,9 +44,8 @@ class NodeHolders:
             if self._disruptions.leaves.find_permit(node, holder):
                 holders[holder.uid] = holder
         there = self._ground.nodes.get(node)
-        for mark in cordoned(there).marks if there is not None else ():
-            marked = holder_in(mark)
-            if marked is not None and marked.kind == KIND:
+        for marked in cordoned(there).holders if there is not None else ():
+            if marked.kind == KIND:
                 holders[marked.uid] = marked
         return list(holders.values())
 

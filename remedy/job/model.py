@@ -43,8 +43,6 @@ from rules.history import DAWN
 from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
-CORDONED_BY = "kubenode.io/cordoned-by"
-"""Annotation on a Node: the name of the job that cordoned the node."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint that makes Kubernetes delete a node's pods and detach its volumes: the node counts as shut
 down.
@@ -372,7 +370,8 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 class NodeObservation:
     """Observation of the job's node.
 
-    cordoned_by: job named by our annotation for the cordon, "" for none
+    cordoned_by: owner of the cordon that concerns the job: the job itself, else the job that it
+        supersedes, else the whole annotation; "" for none
     fenced_by: job named by our annotation for the fence, "" for none
     boot_id: "" if unknown
     out_of_service: whether the out-of-service taint is set, by anybody
