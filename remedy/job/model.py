@@ -57,6 +57,8 @@ before the request is sent, and survives the removal of the status.
 """
 NOTED_PARTS = 4
 """Number of space-separated fields in the annotation REQUESTED."""
+ACTED = "Acted"
+"""Condition type: the rung's steps are done, and verification has begun."""
 CLOSING = "Closing"
 """Condition type of a job that is decided to end and first undoes its own changes."""
 
@@ -352,6 +354,18 @@ class Job:
             return CloseReason(closing.reason)
         except ValueError:
             return CloseReason.GAVE_UP
+
+    @property
+    def verifying_since(self) -> datetime | None:
+        """Since when the rung's steps have been done; None if they never were.
+
+        Earlier versions recorded this time as the transition time of condition Acted.
+        """
+        acted = self.condition(ACTED)
+        if acted is None:
+            return None
+        recorded = self.status.verifying_since
+        return max(recorded or acted.last_transition_time, acted.last_transition_time)
 
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of this type; None if the job has none."""
