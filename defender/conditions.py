@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from defender.policies import LoadedPolicy
-from kubenode.api.conditions import ConditionUpdate, find_condition, set_condition
+from kubenode.api.conditions import ConditionUpdate, find_condition, set_conditions
 from kubenode.api.meta import Condition
 
 NOT_ENFORCED = "NotEnforced"
@@ -20,12 +20,11 @@ def conditions(
 
     CommonCause appears with the first common cause and then stays.
     """
-    generation, all_ = policy.metadata.generation, policy.status.conditions
-    all_ = set_condition(all_, NOT_ENFORCED, _not_enforced(policy), generation=generation, now=now)
-    if causes or find_condition(all_, COMMON_CAUSE) is not None:
-        common = _common_cause(causes)
-        all_ = set_condition(all_, COMMON_CAUSE, common, generation=generation, now=now)
-    return all_
+    updates = {NOT_ENFORCED: _not_enforced(policy)}
+    before, generation = policy.status.conditions, policy.metadata.generation
+    if causes or find_condition(before, COMMON_CAUSE) is not None:
+        updates[COMMON_CAUSE] = _common_cause(causes)
+    return set_conditions(before, updates.items(), generation=generation, now=now)
 
 
 def _not_enforced(policy: LoadedPolicy) -> ConditionUpdate:

@@ -56,6 +56,21 @@ def set_condition(
     return [new if each is old else each for each in others]
 
 
+def set_conditions(
+    conditions: Sequence[Condition],
+    updates: Iterable[tuple[str, ConditionUpdate | None]],
+    *,
+    generation: int | None,
+    now: datetime,
+) -> list[Condition]:
+    """Return the conditions with all updates, by type. None leaves a condition as it is."""
+    after = list(conditions)
+    for type_, update in updates:
+        if update is not None:
+            after = set_condition(after, type_, update, generation=generation, now=now)
+    return after
+
+
 def _make_condition(
     type_: str,
     update: ConditionUpdate,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from kubenode.api.conditions import ConditionUpdate, set_condition
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import (
@@ -190,10 +190,9 @@ def _conditions(set_: MachineComponentSet, plan: RolloutPlan, now: datetime) -> 
 def _with_conditions(
     set_: MachineComponentSet, updates: Mapping[Type, ConditionUpdate], now: datetime
 ) -> list[Condition]:
-    conditions, generation = set_.status.conditions, set_.metadata.generation
-    for type_, update in updates.items():
-        conditions = set_condition(conditions, type_, update, generation=generation, now=now)
-    return conditions
+    generation = set_.metadata.generation
+    before = set_.status.conditions
+    return set_conditions(before, updates.items(), generation=generation, now=now)
 
 
 def _condition(status: MachineComponentSetStatus, type_: Type) -> Condition | None:

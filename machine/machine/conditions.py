@@ -6,7 +6,7 @@ A function that returns None leaves the condition as it is.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from kubenode.api.conditions import ConditionUpdate, set_condition
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from machine.machine.instanceready import FINAL
@@ -155,10 +155,4 @@ def merged(
     now: datetime,
 ) -> list[Condition]:
     """Return the conditions with the updates. A transition time changes only with the status."""
-    merged_conditions = conditions
-    for type_, update in updates.items():
-        if update is not None:
-            merged_conditions = set_condition(
-                merged_conditions, type_, update, generation=generation, now=now
-            )
-    return merged_conditions
+    return set_conditions(conditions, updates.items(), generation=generation, now=now)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kubenode.api.conditions import ConditionUpdate, set_condition
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.conditions import ConditionUpdate, set_conditions
+from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
 from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
@@ -42,7 +42,9 @@ def status(
         preserved=len(crew.preserved),
         made=max(made, before.made),
         selector=selector_text(machine_set),
-        conditions=_conditions(before.conditions, updates, generation, now),
+        conditions=set_conditions(
+            before.conditions, updates.items(), generation=generation, now=now
+        ),
     )
 
 
@@ -111,15 +113,3 @@ def _names(names: Any) -> str:
 
 def _no(reason: str, message: str) -> ConditionUpdate:
     return ConditionUpdate(ConditionStatus.FALSE, reason, message)
-
-
-def _conditions(
-    before: list[Condition],
-    updates: Mapping[MachineSetConditionType, ConditionUpdate],
-    generation: int,
-    now: datetime,
-) -> list[Condition]:
-    conditions = before
-    for type_, update in updates.items():
-        conditions = set_condition(conditions, type_, update, generation=generation, now=now)
-    return conditions

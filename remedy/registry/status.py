@@ -6,7 +6,7 @@ It holds no ticking value: it is written when something happened, not because ti
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubenode.api.conditions import ConditionUpdate, set_condition
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import (
     JobCounts,
@@ -57,9 +57,8 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
     if rule.spec.mode is Mode.OFF:
         conditions = [c for c in conditions if c.type not in OURS]
     else:
-        for type_, update in _updates(rule, standing).items():
-            generation = rule.metadata.generation
-            conditions = set_condition(conditions, type_, update, generation=generation, now=now)
+        updates, generation = _updates(rule, standing), rule.metadata.generation
+        conditions = set_conditions(conditions, updates.items(), generation=generation, now=now)
     return old.model_copy(
         update={
             "observed_generation": rule.metadata.generation,

@@ -10,6 +10,7 @@ from kubenode.api.conditions import (
     ConditionUpdate,
     find_condition,
     set_condition,
+    set_conditions,
 )
 from kubenode.api.meta import Condition, ConditionStatus
 
@@ -110,3 +111,12 @@ def test_update_of_a_boolean_is_true_or_false() -> None:
     assert ConditionUpdate.of(True, "R").status is TRUE
     assert ConditionUpdate.of(False, "R").status is FALSE
     assert ConditionUpdate(UNKNOWN, "R").message == ""
+
+
+def test_several_updates_are_set_in_their_order_and_none_leaves_a_condition() -> None:
+    before = [_known("A"), _known("B")]
+    updates = {"C": ConditionUpdate.of(True, "R"), "A": None, "B": ConditionUpdate.of(False, "R")}
+    after = set_conditions(before, updates.items(), generation=2, now=LATER)
+    assert [(c.type, c.status) for c in after] == [("A", TRUE), ("B", FALSE), ("C", TRUE)]
+    assert after[0] == before[0]
+    assert set_conditions(before, [], generation=2, now=LATER) == before
