@@ -5,32 +5,49 @@ flags or KUBENODE_* variables. A flag that is not given is None here; its defaul
 the value is used.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kubenode.cli.command_group import (
+    SYSTEM_NAMESPACE,
+    CommandGroup,
+    GroupContext,
+    GroupKubeconfig,
+    GroupNamespace,
+    store_cluster,
+)
 from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
-from kubenode.cli.options import Context, Kubeconfig, Listing, duration
+from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_cluster import record
 from kubenode.cli.run_app import run_app
 
-app = typer.Typer(
+app = CommandGroup(
     name="kubenode",
     help="Heals Kubernetes nodes by rules, under one risk control.",
     epilog="Exit codes: 0 fine, 1 finding or refusal, 2 usage, 3 cluster unreachable.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
+
+
+class Shell(StrEnum):
+    """The shells for which completion exists."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+explain_app = CommandGroup(help="Say why something is, or is not, done.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
@@ -44,6 +61,29 @@ app.add_typer(freeze_app, name="freeze")
 app.add_typer(component_app, name="component")
 
 
+def _print_version(requested: bool) -> None:
+    if requested:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def flags(
+    ctx: typer.Context,
+    version_: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+    kubeconfig: GroupKubeconfig = None,
+    context: GroupContext = None,
+    namespace: GroupNamespace = None,
+) -> None:
+    """Heal Kubernetes nodes by rules, under one risk control."""
+    store_cluster(ctx, kubeconfig, context, namespace)
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -53,8 +93,27 @@ def version() -> None:
 
 
 @app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print the completion script of a shell.
+
+    Example: `source <(kubenode completion bash)`
+    """
+    import os
+
+    os.environ["_KUBENODE_COMPLETE"] = f"source_{shell.value}"
+    try:
+        app(prog_name="kubenode", args=[])  # typer prints the script and exits
+    finally:
+        del os.environ["_KUBENODE_COMPLETE"]
+
+
+@app.command()
 def demo(
-    scenario: Annotated[str, typer.Option(help="What goes wrong: mixed or storm.")] = "mixed",
+    scenario: Annotated[
+        str, typer.Option(help="What goes wrong: mixed, storm or rollout.")
+    ] = "mixed",
     nodes: Annotated[
         int | None,
         typer.Option(min=6, max=20_000, help="Simulated nodes; default 300, storm 150."),
@@ -134,12 +193,24 @@ def crds() -> None:
 app.command("record")(record)
 
 
+def _event_classes() -> list[str]:
+    """Return the values that a shell completes."""
+    from kubenode.api.v1alpha1.hostevent import HostEventClass
+
+    return list(HostEventClass)
+
+
 @app.command()
 def events(
     node: Annotated[str, typer.Option("--node", metavar="NAME", help="Only of this node.")] = "",
     class_: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable."),
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            autocompletion=_event_classes,
+            help="Only of this class; repeatable.",
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Closed ones too; they are kept for a day.")
@@ -258,9 +329,7 @@ def diagnose(
 
 @app.command()
 def bundle(
-    namespace: Annotated[
-        str, typer.Option("--namespace", help="Where KubeNode runs.")
-    ] = "kubenode-system",
+    namespace: Namespace = SYSTEM_NAMESPACE,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Default: kubenode-TIME.tar.gz.")
     ] = None,

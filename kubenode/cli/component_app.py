@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
 
-component_app = typer.Typer(
-    no_args_is_help=True,
+component_app = CommandGroup(
     help="What runs on the machines: see who has what, plan, hold a rollout or let it go on.",
 )
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]

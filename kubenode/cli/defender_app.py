@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
+from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, Plain
 
-defender_app = typer.Typer(
-    no_args_is_help=True, help="What Kube Defender allows, and why: limits, breakers, the queue."
-)
+defender_app = CommandGroup(help="What Kube Defender allows, and why: limits, breakers, the queue.")
 
 Url = Annotated[
     str,
@@ -71,7 +70,7 @@ def thaw(
     raise typer.Exit(run(thaw_command(kubeconfig, context, why)))
 
 
-fleet_app = typer.Typer(no_args_is_help=True, help="Clusters that share one budget over Redis.")
+fleet_app = CommandGroup(help="Clusters that share one budget over Redis.")
 defender_app.add_typer(fleet_app, name="fleet")
 
 
@@ -81,9 +80,7 @@ def forget(
     why: Annotated[
         str, typer.Option("--why", help="Why it is gone: kept with your name.", show_default=False)
     ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Where Kube Defender keeps its Leases.")
-    ] = "kubenode-system",
+    namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

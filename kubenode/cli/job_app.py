@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing
 
-job_app = typer.Typer(
-    no_args_is_help=True,
+job_app = CommandGroup(
     help="Jobs, one per incident on a node: see them, start one, lead one that needs a person.",
 )
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of a RemedyOperationJob.")]
@@ -38,6 +38,13 @@ class Text(StrEnum):
 
     YAML = "yaml"
     JSON = "json"
+
+
+def _phases() -> list[str]:
+    """Return the values that a shell completes."""
+    from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+    return list(JobPhase)
 
 
 def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
@@ -134,7 +141,10 @@ def run_job(
 def list_(
     node: Annotated[str, typer.Option("--node", metavar="NODE", help="Of this node alone.")] = "",
     phase: Annotated[
-        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--phase", metavar="PHASE", autocompletion=_phases, help="In any case; repeatable."
+        ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Only those that are not over.")] = False,
     output: Annotated[

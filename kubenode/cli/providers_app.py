@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Plain
 
-providers_app = typer.Typer(
-    no_args_is_help=True, help="Who runs the machines of the cluster, and can switch them."
-)
+providers_app = CommandGroup(help="Who runs the machines of the cluster, and can switch them.")
 
 
 @providers_app.command("check")

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from kubenode.cli import rules_cluster as running
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import (
     Context,
     Drawing,
@@ -17,7 +18,7 @@ from kubenode.cli.options import (
     Rules,
 )
 
-rules_app = typer.Typer(no_args_is_help=True, help="Write, check, test and look after rules.")
+rules_app = CommandGroup(help="Write, check, test and look after rules.")
 
 Files = Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")]
 
