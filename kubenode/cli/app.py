@@ -166,20 +166,30 @@ def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
 @app.command()
 def uninstall(
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="For each kind to be gone.")
+        str,
+        typer.Option("--timeout", metavar="DURATION", help="Wait so long for each kind to go."),
     ] = "10m",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted; delete nothing.")
+    ] = False,
+    namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Take away all of ours: rules, jobs, Machines first; without programs kinds, namespaces too.
+    """Remove KubeNode from a cluster: first its objects, then kinds, namespaces and marks on nodes.
 
-    Run it while the programs run, for they undo what is theirs, and again when they are gone.
+    Run it while the programs run: they undo what they changed on nodes. Stop the programs, then run
+    it again: the second run removes the rest. It prints the cluster and what it deletes, and asks.
+
+    Example: `kubenode uninstall --context test --dry-run`
     """
     from kubenode.cli.exits import run
+    from kubenode.cli.uninstall import UninstallRequest
     from kubenode.cli.uninstall import uninstall as work
 
     longest = duration(timeout, "--timeout").total_seconds()
-    run(work(kubeconfig, context, longest))
+    run(work(kubeconfig, context, UninstallRequest(longest, namespace, yes, dry_run)))
 
 
 @app.command()
