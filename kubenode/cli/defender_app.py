@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, Plain
+from kubenode.cli.options import Context, Kubeconfig, Namespace, Plain, ReportFormat
 
 defender_app = CommandGroup(help="What Kube Defender allows, and why: limits, breakers, the queue.")
 
@@ -31,7 +31,8 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The key of --cert-file.")
 ]
 Output = Annotated[
-    Listing, typer.Option("--output", "-o", help="wide shows every scope and the open permits.")
+    ReportFormat,
+    typer.Option("--output", "-o", help="wide shows every scope and the open permits."),
 ]
 
 
@@ -42,7 +43,7 @@ def status(
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
-    output: Output = Listing.TABLE,
+    output: Output = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -158,7 +159,7 @@ def simulate(
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
-    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+    output: Annotated[ReportFormat, typer.Option("--output", "-o")] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Namespace, Plain
+from kubenode.cli.options import Context, Kubeconfig, Namespace, ReportFormat
 
 freeze_app = CommandGroup(
     help="The freeze of destructive acts after the cluster's data were restored from a backup.",
@@ -16,8 +16,8 @@ freeze_app = CommandGroup(
 def show(
     namespace: Namespace = "kubenode-system",
     output: Annotated[
-        Plain, typer.Option("-o", "--output", help="How it is printed.")
-    ] = Plain.TABLE,
+        ReportFormat, typer.Option("-o", "--output", help="How it is printed.")
+    ] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -34,10 +34,11 @@ class Story(StrEnum):
 
 
 class Text(StrEnum):
-    """The object as YAML or JSON."""
+    """The object as YAML or JSON, or its name."""
 
     YAML = "yaml"
     JSON = "json"
+    NAME = "name"
 
 
 def _phases() -> list[str]:
@@ -147,18 +148,25 @@ def list_(
         ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Only those that are not over.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print each change after the list.")
+    ] = False,
     output: Annotated[
         Listing, typer.Option("--output", "-o", help="wide shows why each waits.")
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """All jobs, those that wait for a person first."""
-    from kubenode.cli.exits import run
-    from kubenode.cli.job_list import list_jobs
+    """List jobs, those that need a person first.
 
-    work = list_jobs(kubeconfig, context, node, phase or [], open_, output)
-    raise typer.Exit(run(work))
+    Example: `kubenode job list --open --watch`
+    """
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.job_list import job_filter, list_jobs
+
+    with explained():
+        selection = job_filter(node, phase or [], only_open=open_)
+    raise typer.Exit(run(list_jobs(kubeconfig, context, selection, output, watch=watch)))
 
 
 @job_app.command("show")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Plain
+from kubenode.cli.options import Context, Kubeconfig, ReportFormat
 
 providers_app = CommandGroup(help="Who runs the machines of the cluster, and can switch them.")
 
@@ -24,8 +24,8 @@ def check(
             help="As of `kubenode run remedy`.",
         ),
     ] = "",
-    output: Annotated[Plain, typer.Option("-o", "--output", help="How it is printed.")] = (
-        Plain.TABLE
+    output: Annotated[ReportFormat, typer.Option("-o", "--output", help="How it is printed.")] = (
+        ReportFormat.TABLE
     ),
     kubeconfig: Kubeconfig = None,
     context: Context = None,

@@ -101,7 +101,9 @@ def test_install_first_rule_first_heal_and_nothing_is_left(
         assert plane.get(JOBS)["items"] == []
     every_right_is_used(plane, helm)
     helm.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
-    assert "nothing of KubeNode is left in this cluster" in newcomer.types("kubenode uninstall --yes")
+    assert "nothing of KubeNode is left in this cluster" in newcomer.types(
+        "kubenode uninstall --yes"
+    )
     waiting.until(
         lambda: everything(plane) == pristine,
         "nothing is left",
