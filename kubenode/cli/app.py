@@ -24,7 +24,7 @@ from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
-from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, duration
+from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, ReportFormat, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_cluster import record
@@ -152,6 +152,25 @@ def demo(
             json=json,
             port=port,
         )
+
+
+@app.command()
+def status(
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="wide shows every node and job.")
+    ] = ReportFormat.TABLE,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show at a glance which nodes have a fault, what is done, what waits and what to do.
+
+    Example: `kubenode status --context prod`
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.status import status_command
+
+    raise typer.Exit(run(status_command(kubeconfig, context, namespace, output)))
 
 
 @app.command()
