@@ -14,6 +14,7 @@ class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
     severity: str = ""
     fault_class: str = ""
     infer: dict[str, Any] | None = None
+    notify: tuple[str, ...] = ()
     nodes: dict[str, Any] = {}
     when: dict[str, Any] = {}
     unless: dict[str, Any] | None = None

@@ -174,6 +174,31 @@ def status(
 
 
 @app.command()
+def doctor(
+    receivers_file: Annotated[
+        str | None,
+        typer.Option(
+            "--receivers-file", metavar="FILE", help="The Remedy operator's file, to check it too."
+        ),
+    ] = None,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="json and yaml for programs.")
+    ] = ReportFormat.TABLE,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Check whether KubeNode can work in a cluster, and print what to do. Writes nothing.
+
+    Ends with 1 if there is a problem. Example: `kubenode doctor -o json`
+    """
+    from kubenode.cli.doctor import doctor_command
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(doctor_command(kubeconfig, context, namespace, receivers_file, output)))
+
+
+@app.command()
 def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Create or update the custom resource definitions in a cluster."""
     from kubenode.cli.exits import run

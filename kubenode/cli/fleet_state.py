@@ -1,6 +1,7 @@
 """Reads once what `kubenode status` and `kubenode doctor` print: objects, Leases, agents."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
@@ -20,6 +21,7 @@ from kubenode.runtime.kube.objects import Lease, Object, structs
 
 DEFENDER = "kubenode-defender"
 LEADERS = (DEFENDER, REMEDY, MACHINE, EVERYTHING)
+CLOCK_OFFSET_ANNOTATION = "kubenode.io/clock-offset"
 AGENT_GONE_SECONDS = 150.0
 """Age of an agent's Lease from which on the agent counts as gone. It is renewed every 10 s."""
 _lease = structs(Lease)
@@ -32,6 +34,7 @@ class FleetState:
 
     leases: age in seconds of each Lease of a leader that has a holder; None if not readable.
     agents: names of the agents that renewed their Lease lately; None if not readable.
+    offsets: seconds by which the clock of a live agent's host is ahead, by the agent's name.
     gaps: what could not be read, and why.
     """
 
@@ -43,6 +46,7 @@ class FleetState:
     leases: Mapping[str, float] | None = None
     agents: frozenset[str] | None = None
     machines: bool = False
+    offsets: Mapping[str, float] = field(default_factory=dict)
     gaps: Sequence[str] = ()
 
     @property
@@ -66,7 +70,16 @@ async def read_state(kube: Kube, namespace: str) -> FleetState:
     agents = await reader.live_agents(now)
     machines = await reader.has_any(paths.custom(Machine.resource.plural))
     return FleetState(
-        now, objects, rules, rollouts, records, leases, agents, machines, tuple(reader.gaps)
+        now,
+        objects,
+        rules,
+        rollouts,
+        records,
+        leases,
+        None if agents is None else frozenset(agents),
+        machines,
+        {} if agents is None else _offsets(agents.values()),
+        tuple(reader.gaps),
     )
 
 
@@ -102,12 +115,17 @@ class _StateReader:
                 ages |= _ages([lease], now)
         return ages
 
-    async def live_agents(self, now: datetime) -> frozenset[str] | None:
+    async def live_agents(self, now: datetime) -> dict[str, Lease] | None:
+        """Return the Leases that were renewed lately, by the agent's name."""
         leases = await self._list(paths.leases(AGENT_NAMESPACE), _lease)
         if leases is None:
             return None
         ages = _ages(leases, now)
-        return frozenset(name for name, age in ages.items() if age < AGENT_GONE_SECONDS)
+        return {
+            lease.metadata.name: lease
+            for lease in leases
+            if ages.get(lease.metadata.name, AGENT_GONE_SECONDS) < AGENT_GONE_SECONDS
+        }
 
     async def _list(self, path: str, decode: Callable[[bytes], T]) -> list[T] | None:
         try:
@@ -117,6 +135,16 @@ class _StateReader:
         except Forbidden as error:
             self.gaps.append(f"{path}: {error.message or error}")
             return None
+
+
+def _offsets(leases: Iterable[Lease]) -> dict[str, float]:
+    """Return the clock offsets that agents measured; an unreadable one is left out."""
+    offsets: dict[str, float] = {}
+    for lease in leases:
+        with suppress(ValueError):
+            text = lease.metadata.annotations.get(CLOCK_OFFSET_ANNOTATION, "")
+            offsets[lease.metadata.name] = float(text)
+    return offsets
 
 
 def _ages(leases: Iterable[Lease], now: datetime) -> dict[str, float]:

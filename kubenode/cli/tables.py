@@ -34,11 +34,12 @@ def _cell(value: object) -> str:
 
 
 def as_yaml(data: Any) -> str:
+    """Return YAML with the same content as the JSON of `data`."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped
     text = io.StringIO()
-    yaml.dump(data, text)
+    yaml.dump(json.loads(json.dumps(data)), text)  # enumerations and tuples become plain
     return text.getvalue()
 
 
