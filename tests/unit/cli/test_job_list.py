@@ -55,7 +55,7 @@ def test_a_rung_that_is_not_there_is_a_mistake_of_usage() -> None:
     ("error", "told"),
     [
         (NotFound(404, "NotFound", "x"), "there is no job j1; `kubenode job list`"),
-        (Forbidden(403, "Forbidden", "user bob"), "you may not patch remedyoperationjobs"),
+        (Forbidden(403, "Forbidden", "user bob"), "ClusterRole kubenode-approver of"),
         (Conflict(409, "Conflict", "changed"), "the API server refused it: changed"),
         (KubeError(422, "Invalid", 'webhook "w" denied the request: too late'), "too late"),
         (KubeError(500, "InternalError", "failed calling webhook: refused"), "remedy operator up"),
@@ -67,6 +67,14 @@ def test_what_the_server_refuses_is_a_sentence(error: KubeError, told: str) -> N
     assert told in str(raised.value)
     assert raised.value.code is Exit.FINDING
     assert isinstance(raised.value, Unsigned) == ("failed calling" in error.message)
+
+
+def test_a_read_that_is_forbidden_names_the_viewer() -> None:
+    with (
+        pytest.raises(Refusal, match=r"you may not list remedyoperationjobs.*kubenode-viewer of"),
+        refusals("list", ""),
+    ):
+        raise Forbidden(403, "Forbidden", "user bob")
 
 
 def test_a_server_that_does_not_answer_is_no_refusal() -> None:
