@@ -321,6 +321,8 @@ def pause(
     """Let nobody start to disrupt nodes, in the cluster or a part of it, until it is resumed.
 
     What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
+
+    Example: `kubenode pause --scope zone=zone-a --for 2h --why "switch is replaced"`
     """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.pause import PauseRequest, end_from, pause_command, scope_from
@@ -340,7 +342,10 @@ def resume(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed."""
+    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed.
+
+    Example: `kubenode resume --scope zone=zone-a`
+    """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.pause import resume_command, scope_from
 
@@ -411,6 +416,8 @@ def explain_node(
     """Why a node is, or is not, being repaired: rules, what they read, jobs, holds.
 
     With --url Kube Defender is asked for the place in its queue.
+
+    Example: `kubenode explain node NODE`
     """
     from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import run
@@ -432,7 +439,10 @@ def explain_job(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """The whole story of a job: why it was made, what happened, why it waits, what you can do."""
+    """The whole story of a job: why it was made, what happened, why it waits, what you can do.
+
+    Example: `kubenode explain job JOB`
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.explain_job import explain_job as work
 

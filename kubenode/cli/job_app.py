@@ -58,12 +58,18 @@ def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
 def approve(
     job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """Let a job that waits for approval go on: it asks for a permit and acts within the limits."""
+    """Let a job that waits for approval go on: it asks for a permit and acts within the limits.
+
+    Example: `kubenode approve JOB --note "disk is replaced"`
+    """
     _say(kubeconfig, context, job, "Approve", note)
 
 
 def deny(job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """End a job that waits for approval or a permit; no other follows while the fault lasts."""
+    """End a job that waits for approval or a permit; no other follows while the fault lasts.
+
+    Example: `kubenode deny JOB --note "planned work"`
+    """
     _say(kubeconfig, context, job, "Deny", note)
 
 
@@ -128,6 +134,8 @@ def run_job(
 
     Your word stands in for the rule's evidence; its guards, Kube Defender and the proof hold as for
     every job. A node that has an open job gets no second one.
+
+    Example: `kubenode job run NODE --remedier RULE --mode DryRun`
     """
     from kubenode.api.v1alpha1 import Mode
     from kubenode.cli.exits import run
