@@ -174,6 +174,14 @@ class ObservedJob(msgspec.Struct, rename="camel", frozen=True):
         return STARTUP_GRACE in (wait.reason, hold.reason if hold is not None else "")
 
     @property
+    def is_disrupting(self) -> bool:
+        """Whether the current rung needs a permit, so that the node is being repaired and not
+        only reported.
+        """
+        ladder, rung = self.spec.ladder, self.status.rung
+        return not ladder or ladder[min(rung, len(ladder) - 1)].disrupts
+
+    @property
     def disrupts(self) -> bool:
         """Whether a rung of the job needs a permit. True without a ladder."""
         return not self.spec.ladder or any(rung.disrupts for rung in self.spec.ladder)

@@ -18,7 +18,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 from kubenode.runtime.kube.lists import decoded
-from kubenode.runtime.kube.objects import KubeObjectMeta, Lease, structs
+from kubenode.runtime.kube.objects import KubeObjectMeta, Lease, Node, structs
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +46,11 @@ class ProbeView(msgspec.Struct):
     metadata: KubeObjectMeta
     spec: ProbeViewSpec = msgspec.field(default_factory=ProbeViewSpec)
     status: ProbeViewStatus = msgspec.field(default_factory=ProbeViewStatus)
+
+
+def agent_of(node: Node) -> str:
+    """Return the name of the node's agent."""
+    return node.metadata.annotations.get(MACHINE) or node.metadata.name
 
 
 _lease, _probe = structs(Lease), structs(ProbeView)
@@ -116,7 +121,7 @@ class LifeSigns:
 
     def _agent_of(self, name: str) -> str:
         node = self._control.census.node(name)
-        return (node.metadata.annotations.get(MACHINE) if node is not None else None) or name
+        return agent_of(node) if node is not None else name
 
 
 def _note_answer(probe: ProbeView, nodes: Collection[str], answered: dict[str, datetime]) -> None:

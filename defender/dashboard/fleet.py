@@ -7,12 +7,13 @@ tile of its rack is computed again.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import TROUBLE, Cell, NodeDisplayState
+from defender.overview.situation import NodeSituation
 
 MOST_TILES = 320
 """Greatest number of tiles on a page. Above it, racks without trouble are summed up."""
@@ -93,6 +94,12 @@ class FleetGrid:
 
     def racks(self) -> list[Key]:
         return sorted(self._racks, key=lambda key: (natural(key[0]), natural(key[1])))
+
+    def situations(self) -> Iterator[NodeSituation]:
+        """Yield the situation of each node."""
+        for rack in self._racks.values():
+            for cell in rack.cells.values():
+                yield cell.situation
 
     def counts(self) -> "Counts":
         """Return the numbers of nodes of the whole fleet by state."""
@@ -189,6 +196,7 @@ SHAPES = {
     "p": "m.5.02l.5.94h-1z",
     "r": "m.5.06a.44.44 0 0 1 0 .88a.44.44 0 0 1 0-.88z",
     "c": "m.08.34h.84v.32h-.84z",
+    "u": "m.5.1l.4.44h-.24v.36h-.32v-.36h-.24z",
     "s": "m.5.34a.16.16 0 0 1 0 .32a.16.16 0 0 1 0-.32z",
     "l": "m.36.36h.28v.28h-.28z",
 }

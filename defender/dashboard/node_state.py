@@ -4,11 +4,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from defender.census import CensusMember, NodeHealth
+from defender.census import NodeHealth
 from defender.jobs import ObservedJob
 from defender.ledger import LedgerPermit
+from defender.overview.faults import NO_CONDITIONS, NOT_READY, FaultConditions
+from defender.overview.situation import (
+    LEAVING_OPERATIONS,
+    NodeEvidence,
+    NodeSituation,
+    assess_node,
+    is_on_hold,
+    is_repair,
+    is_repairing,
+    waits_for_person,
+)
 from kubenode.api.cordon import CORDONED_BY
-from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import Node
 
 ZONE = "topology.kubernetes.io/zone"
@@ -25,6 +35,7 @@ class NodeDisplayState(StrEnum):
     ON_HOLD = "Held"
     REPAIRING = "Repairing"
     FAULTY = "Faulty"
+    UPGRADING = "Upgrading"
     CORDONED = "Cordoned"
     LEAVING = "Leaving"
     STARTING = "Starting"
@@ -41,6 +52,7 @@ _LETTERS = {
     NodeDisplayState.ON_HOLD: "w",
     NodeDisplayState.REPAIRING: "r",
     NodeDisplayState.FAULTY: "f",
+    NodeDisplayState.UPGRADING: "u",
     NodeDisplayState.CORDONED: "c",
     NodeDisplayState.LEAVING: "l",
     NodeDisplayState.STARTING: "s",
@@ -54,8 +66,9 @@ TROUBLE = (
     NodeDisplayState.FAULTY,
     NodeDisplayState.CORDONED,
 )
-FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
-ACTIVE_PHASES = (JobPhase.RUNNING, JobPhase.VERIFYING)
+
+
+UNKNOWN_SITUATION = NodeSituation("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class Cell:
 
     why: a sentence, "" if the state says it all.
     cordoned_by: a job's mark, SOMEBODY, or "" for a schedulable node.
+    situation: its faults and what is done, apart from each other.
     """
 
     name: str
@@ -75,22 +89,16 @@ class Cell:
     job: str = ""
     phase: str = ""
     reason: str = ""
+    situation: NodeSituation = UNKNOWN_SITUATION
 
 
-def cell_of(
-    node: Node,
-    member: CensusMember | None,
-    jobs: Iterable[ObservedJob],
-    permits: Iterable[LedgerPermit],
-) -> Cell:
-    """Return the cell of the node.
-
-    jobs: open jobs of the node.
-    permits: permits held on it.
-    """
+def cell_of(known: NodeEvidence, conditions: FaultConditions = NO_CONDITIONS) -> Cell:
+    """Return the cell of the node. conditions: those that report faults."""
+    node = known.node
     labels = node.metadata.labels
-    job = leading(jobs)
-    state, why = _state(node, member, job, list(permits))
+    job = leading(known.jobs)
+    situation = assess_node(known, conditions)
+    state, why = _state(known, situation, job)
     return Cell(
         node.metadata.name,
         labels.get(ZONE, ""),
@@ -101,6 +109,7 @@ def cell_of(
         job.metadata.name if job else "",
         job.status.phase if job else "",
         job.status.hold.reason if job and job.status.hold else "",
+        situation,
     )
 
 
@@ -121,37 +130,53 @@ def born(job: ObservedJob) -> float:
 
 
 def _state(
-    node: Node, member: CensusMember | None, job: ObservedJob | None, permits: list[LedgerPermit]
+    known: NodeEvidence, situation: NodeSituation, job: ObservedJob | None
 ) -> tuple[NodeDisplayState, str]:
+    """Return the first state that applies, with a sentence."""
+    node = known.node
     if job is not None and (state := of_job(job)):
         return state, job_sentence(job)
-    if permits:
-        permit = permits[0]
-        return (
-            NodeDisplayState.REPAIRING,
-            f"{permit.holder.kind} {permit.holder.name} holds {permit.name}",
-        )
-    health = member.health if member else NodeHealth.UNHEALTHY
+    if job is None and (repairs := list(filter(is_repair, known.permits))):
+        return NodeDisplayState.REPAIRING, _permit_sentence(repairs[0])
+    health = known.member.health if known.member else NodeHealth.UNHEALTHY
     if health is NodeHealth.LEAVING:
         return NodeDisplayState.LEAVING, "is being deleted"
+    if leaving := [each for each in known.permits if each.operation in LEAVING_OPERATIONS]:
+        return NodeDisplayState.LEAVING, _permit_sentence(leaving[0])
     if health is NodeHealth.STARTING:
         return NodeDisplayState.STARTING, "has never been ready"
-    if job is not None or (health is NodeHealth.UNHEALTHY and not node.is_ready):
-        return NodeDisplayState.FAULTY, job_sentence(job) if job else not_ready(node)
+    if job is not None or situation.faults:
+        return NodeDisplayState.FAULTY, fault_sentence(node, situation, job)
+    if situation.upgrading:
+        return NodeDisplayState.UPGRADING, _permit_sentence(known.permits[0])
     if node.spec.unschedulable:
         return NodeDisplayState.CORDONED, f"cordoned by {cordoned_by(node)}"
     return NodeDisplayState.HEALTHY, ""
 
 
+def _permit_sentence(permit: LedgerPermit) -> str:
+    return f"{permit.holder.kind} {permit.holder.name} holds {permit.name}"
+
+
+def fault_sentence(node: Node, situation: NodeSituation, job: ObservedJob | None) -> str:
+    """Return what is wrong, and what rules in DryRun would do about it."""
+    if job is not None:
+        return job_sentence(job)
+    texts = [
+        not_ready(node) if fault.name == NOT_READY else fault.name for fault in situation.faults
+    ]
+    if situation.dry_runs:
+        texts.append(f"in DryRun: {', '.join(situation.dry_runs)}")
+    return "; ".join(texts)
+
+
 def of_job(job: ObservedJob) -> NodeDisplayState | None:
-    """Return the state by the job, None if the job has only begun or may never act."""
-    if job.status.phase in FOR_PEOPLE:
+    """Return the state by the job, None if it has only begun, only notifies or may never act."""
+    if waits_for_person(job):
         return NodeDisplayState.PERSON
-    if not job.acts:
-        return None
-    if job.status.hold is not None or job.status.phase == JobPhase.AWAITING_PERMIT:
+    if is_on_hold(job):
         return NodeDisplayState.ON_HOLD
-    return NodeDisplayState.REPAIRING if job.status.phase in ACTIVE_PHASES else None
+    return NodeDisplayState.REPAIRING if is_repairing(job) else None
 
 
 def job_sentence(job: ObservedJob) -> str:

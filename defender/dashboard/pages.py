@@ -7,7 +7,7 @@ from defender.dashboard.fleet import zones
 from defender.dashboard.render import PagePart, View
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
-from defender.dashboard.views.attention import attention, headline
+from defender.dashboard.views.attention import first_glance
 
 Params = Mapping[str, str]
 LONGEST_PARAM = 317
@@ -40,10 +40,10 @@ class DashboardPage:
 
 
 def _fleet(scene: Scene, params: Params) -> View:
-    fleet_zones = zones(scene.fleet)
+    fleet_zones, glance = zones(scene.fleet), first_glance(scene)
     view: dict[str, Sequence[PagePart]] = {
-        "headline": [headline(scene)],
-        "attention": attention(scene),
+        "headline": [glance.headline],
+        "attention": glance.rows,
     }
     for zone in fleet_zones:
         view[f"head {zone.name}"] = [zone.head]

@@ -14,6 +14,23 @@ class RuleSpec(msgspec.Struct, rename="camel", frozen=True):
     severity: str = ""
     fault_class: str = ""
     infer: dict[str, Any] | None = None
+    notify: tuple[str, ...] = ()
+    nodes: dict[str, Any] = {}
+    when: dict[str, Any] = {}
+    unless: dict[str, Any] | None = None
+    ladder: tuple[dict[str, Any], ...] = ()
+
+
+class SelectedNodes(msgspec.Struct, rename="camel", frozen=True):
+    nodes: int | None = None
+
+
+class InferredGroup(msgspec.Struct, rename="camel", frozen=True):
+    """A group for which the rule has inferred its fact. `until` is None while evidence is there."""
+
+    group: str = ""
+    value: Any = True
+    until: datetime | None = None
 
 
 class RuleJobCounts(msgspec.Struct, rename="camel", frozen=True):
@@ -37,6 +54,8 @@ class RuleStatus(msgspec.Struct, rename="camel", frozen=True):
     matching: int | None = None
     jobs: RuleJobCounts = RuleJobCounts()
     last_match_time: datetime | None = None
+    would_reach: SelectedNodes = SelectedNodes()
+    inferred: tuple[InferredGroup, ...] = ()
     conditions: tuple[RuleCondition, ...] = ()
 
 

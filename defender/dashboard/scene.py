@@ -11,10 +11,15 @@ from typing import Any
 
 from defender.control import RiskControl
 from defender.dashboard.fleet import FleetGrid
+from defender.dashboard.leases import LeaseReader
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
 from defender.jobs import ObservedJob
+from defender.overview.faults import NO_CONDITIONS, FaultConditions
+from defender.overview.programs import NO_SIGHT, ProgramSight
+from defender.overview.records import RecordView, current_dry_runs
+from defender.overview.situation import NodeEvidence
 from defender.policies import LoadedPolicy
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Permit
@@ -35,6 +40,8 @@ class Scene:
     late: names of the caches that are not current, empty if all are.
     loaded: False until every list was read once.
     rollouts_read: False until rollouts were read. A cluster may lack the kinds of machines.
+    records, records_read: the same of NodeRecords, by the name of the node.
+    programs: which programs have a leader and which agents live.
     """
 
     control: RiskControl
@@ -50,6 +57,9 @@ class Scene:
     loaded: bool = True
     rollouts: Mapping[str, SetRollout] = field(default_factory=dict)
     rollouts_read: bool = True
+    programs: ProgramSight = NO_SIGHT
+    records: Mapping[str, RecordView] = field(default_factory=dict)
+    records_read: bool = True
 
 
 @dataclass
@@ -59,12 +69,16 @@ class SceneBuilder:
     defender: Defender
     rules: Informer[RuleView]
     rollouts: Informer[SetRollout]
+    records: Informer[RecordView]
     clock: Clock
+    leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     fleet: FleetGrid = field(default_factory=FleetGrid)
     _touched: set[str] = field(default_factory=set)
     _open: dict[str, dict[str, ObservedJob]] = field(default_factory=dict)
     _all_at: float = float("-inf")
+    _conditions: FaultConditions = NO_CONDITIONS
+    _rules_changed: bool = True
     _version: int = 0
 
     def __post_init__(self) -> None:
@@ -72,7 +86,8 @@ class SceneBuilder:
         self.defender.jobs.add_handler(self._job)
         self.defender.permits.add_handler(self._permit)
         self.defender.policies.add_handler(self._other)
-        self.rules.add_handler(self._other)
+        self.rules.add_handler(self._rule)
+        self.records.add_handler(self._record)
         self.rollouts.add_handler(self._other)
 
     @property
@@ -111,11 +126,15 @@ class SceneBuilder:
             all(each.synced.is_set() for each in self.informers.values()),
             self.rollouts.cache,
             self.rollouts.synced.is_set(),
+            self.leases.sight if self.leases is not None else NO_SIGHT,
+            self.records.cache,
+            self.records.synced.is_set(),
         )
 
     def _apply_changes(self) -> None:
         """Apply the recorded changes to the fleet."""
         now = self.clock.monotonic()
+        self._read_rules()
         if now >= self._all_at + REFRESH_ALL_SECONDS:
             self._all_at = now
             self._touched.update(self.defender.nodes.cache, self.fleet.names())
@@ -126,9 +145,23 @@ class SceneBuilder:
             if node is None:
                 self.fleet.remove(name)
                 continue
-            jobs = self._open.get(name, {}).values()
-            permits = control.ledger.open_on(name)
-            self.fleet.put(cell_of(node, control.census.member(name), jobs, permits))
+            known = NodeEvidence(
+                node,
+                control.census.member(name),
+                tuple(self._open.get(name, {}).values()),
+                tuple(control.ledger.open_on(name)),
+                tuple(current_dry_runs(self.records.get(name), node, self.rules.cache)),
+            )
+            self.fleet.put(cell_of(known, self._conditions))
+
+    def _read_rules(self) -> None:
+        """Evaluate every node again if the rules read other conditions than before."""
+        if not self._rules_changed:
+            return
+        self._rules_changed = False
+        conditions = FaultConditions.of(self.rules.cache.values())
+        if conditions != self._conditions:
+            self._conditions, self._all_at = conditions, float("-inf")
 
     # -- what informers tell -------------------------------------------------------------------
 
@@ -150,6 +183,18 @@ class SceneBuilder:
             self._open.setdefault(new.spec.node_name, {})[name] = new
         if new is not None:
             self._touch(new.spec.node_name)
+
+    def _rule(self, name: str, old: RuleView | None, new: RuleView | None) -> None:
+        """Note the change. The operator writes statuses often, and they change no node."""
+        if old is None or new is None or old.spec != new.spec:
+            self._rules_changed = True
+        if old is None or new is None or old.spec.mode != new.spec.mode:
+            self._all_at = float("-inf")
+        self._tell()
+
+    def _record(self, name: str, old: RecordView | None, new: RecordView | None) -> None:
+        if old is None or new is None or old.spec != new.spec:
+            self._touch(name)
 
     def _other(self, name: str, old: object, new: object) -> None:
         self._tell()

@@ -11,6 +11,7 @@ from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
 from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import VisitorAuthenticator
+from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
 from defender.dashboard.people import IdentityProvider, Proxy, Writers
 from defender.dashboard.posts import Entrance, FormHandlers
@@ -20,6 +21,7 @@ from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.seals import seal_from
 from defender.dashboard.signouts import NAME, SignOuts
+from defender.overview.records import RecordView
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
@@ -44,7 +46,8 @@ class DashboardSettings:
     link: part of an address that gives its bearer all rights, "" for none.
     context: TLS context, None for plain HTTP.
     flag: name of the port in errors.
-    namespace: namespace in which replicas with a shared key exchange logouts.
+    namespace: namespace of the leaders' Leases, where replicas with a shared key exchange logouts.
+    leases: whether programs and agents hold Leases, which those of a simulation do not.
     """
 
     address: str = "127.0.0.1"
@@ -55,6 +58,7 @@ class DashboardSettings:
     context: LiveContext | None = None
     flag: str = "--dashboard-port"
     namespace: str = NAMESPACE
+    leases: bool = True
     limits: HttpLimits = DEFAULT
 
 
@@ -85,7 +89,17 @@ class Dashboard:
             clock=clock,
             name="rollouts of dashboard",
         )
-        self.board = SceneBuilder(defender, self.rules, self.rollouts, clock)
+        self.records: Informer[RecordView] = defender.informer(
+            kube,
+            paths.custom("noderecords"),
+            structs(RecordView),
+            clock=clock,
+            name="node records of dashboard",
+        )
+        self.board = SceneBuilder(defender, self.rules, self.rollouts, self.records, clock)
+        if self.settings.leases:
+            reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
+            self.board.leases = reader
         renderer = Renderer()
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
@@ -102,7 +116,9 @@ class Dashboard:
     @property
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
-        return [self.rules, self.rollouts, self.hub, self.sign_outs]
+        leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
+        informers: list[Part] = [self.rules, self.rollouts, self.records]
+        return [*informers, *leases, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:

@@ -5,32 +5,49 @@ flags or KUBENODE_* variables. A flag that is not given is None here; its defaul
 the value is used.
 """
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from kubenode.cli.command_group import (
+    SYSTEM_NAMESPACE,
+    CommandGroup,
+    GroupContext,
+    GroupKubeconfig,
+    GroupNamespace,
+    store_cluster,
+)
 from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
-from kubenode.cli.options import Context, Kubeconfig, Listing, duration
+from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, ReportFormat, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_cluster import record
 from kubenode.cli.run_app import run_app
 
-app = typer.Typer(
+app = CommandGroup(
     name="kubenode",
     help="Heals Kubernetes nodes by rules, under one risk control.",
     epilog="Exit codes: 0 fine, 1 finding or refusal, 2 usage, 3 cluster unreachable.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-explain_app = typer.Typer(no_args_is_help=True, help="Say why something is, or is not, done.")
+
+
+class Shell(StrEnum):
+    """The shells for which completion exists."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+explain_app = CommandGroup(help="Say why something is, or is not, done.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
@@ -44,6 +61,29 @@ app.add_typer(freeze_app, name="freeze")
 app.add_typer(component_app, name="component")
 
 
+def _print_version(requested: bool) -> None:
+    if requested:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def flags(
+    ctx: typer.Context,
+    version_: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_print_version, help="Print the version."
+        ),
+    ] = False,
+    kubeconfig: GroupKubeconfig = None,
+    context: GroupContext = None,
+    namespace: GroupNamespace = None,
+) -> None:
+    """Heal Kubernetes nodes by rules, under one risk control."""
+    store_cluster(ctx, kubeconfig, context, namespace)
+
+
 @app.command()
 def version() -> None:
     """Print the version."""
@@ -53,8 +93,27 @@ def version() -> None:
 
 
 @app.command()
+def completion(
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print the completion script of a shell.
+
+    Example: `source <(kubenode completion bash)`
+    """
+    import os
+
+    os.environ["_KUBENODE_COMPLETE"] = f"source_{shell.value}"
+    try:
+        app(prog_name="kubenode", args=[])  # typer prints the script and exits
+    finally:
+        del os.environ["_KUBENODE_COMPLETE"]
+
+
+@app.command()
 def demo(
-    scenario: Annotated[str, typer.Option(help="What goes wrong: mixed or storm.")] = "mixed",
+    scenario: Annotated[
+        str, typer.Option(help="What goes wrong: mixed, storm or rollout.")
+    ] = "mixed",
     nodes: Annotated[
         int | None,
         typer.Option(min=6, max=20_000, help="Simulated nodes; default 300, storm 150."),
@@ -96,6 +155,50 @@ def demo(
 
 
 @app.command()
+def status(
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="wide shows every node and job.")
+    ] = ReportFormat.TABLE,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show at a glance which nodes have a fault, what is done, what waits and what to do.
+
+    Example: `kubenode status --context prod`
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.status import status_command
+
+    raise typer.Exit(run(status_command(kubeconfig, context, namespace, output)))
+
+
+@app.command()
+def doctor(
+    receivers_file: Annotated[
+        str | None,
+        typer.Option(
+            "--receivers-file", metavar="FILE", help="The Remedy operator's file, to check it too."
+        ),
+    ] = None,
+    output: Annotated[
+        ReportFormat, typer.Option("--output", "-o", help="json and yaml for programs.")
+    ] = ReportFormat.TABLE,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Check whether KubeNode can work in a cluster, and print what to do. Writes nothing.
+
+    Ends with 1 if there is a problem. Example: `kubenode doctor -o json`
+    """
+    from kubenode.cli.doctor import doctor_command
+    from kubenode.cli.exits import run
+
+    raise typer.Exit(run(doctor_command(kubeconfig, context, namespace, receivers_file, output)))
+
+
+@app.command()
 def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Create or update the custom resource definitions in a cluster."""
     from kubenode.cli.exits import run
@@ -107,20 +210,30 @@ def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
 @app.command()
 def uninstall(
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="For each kind to be gone.")
+        str,
+        typer.Option("--timeout", metavar="DURATION", help="Wait so long for each kind to go."),
     ] = "10m",
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be deleted; delete nothing.")
+    ] = False,
+    namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Take away all of ours: rules, jobs, Machines first; without programs kinds, namespaces too.
+    """Remove KubeNode from a cluster: first its objects, then kinds, namespaces and marks on nodes.
 
-    Run it while the programs run, for they undo what is theirs, and again when they are gone.
+    Run it while the programs run: they undo what they changed on nodes. Stop the programs, then run
+    it again: the second run removes the rest. It prints the cluster and what it deletes, and asks.
+
+    Example: `kubenode uninstall --context test --dry-run`
     """
     from kubenode.cli.exits import run
+    from kubenode.cli.uninstall import UninstallRequest
     from kubenode.cli.uninstall import uninstall as work
 
     longest = duration(timeout, "--timeout").total_seconds()
-    run(work(kubeconfig, context, longest))
+    run(work(kubeconfig, context, UninstallRequest(longest, namespace, yes, dry_run)))
 
 
 @app.command()
@@ -134,12 +247,24 @@ def crds() -> None:
 app.command("record")(record)
 
 
+def _event_classes() -> list[str]:
+    """Return the values that a shell completes."""
+    from kubenode.api.v1alpha1.hostevent import HostEventClass
+
+    return list(HostEventClass)
+
+
 @app.command()
 def events(
     node: Annotated[str, typer.Option("--node", metavar="NAME", help="Only of this node.")] = "",
     class_: Annotated[
         list[str] | None,
-        typer.Option("--class", metavar="CLASS", help="Only of this class; repeatable."),
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            autocompletion=_event_classes,
+            help="Only of this class; repeatable.",
+        ),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Closed ones too; they are kept for a day.")
@@ -196,6 +321,8 @@ def pause(
     """Let nobody start to disrupt nodes, in the cluster or a part of it, until it is resumed.
 
     What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
+
+    Example: `kubenode pause --scope zone=zone-a --for 2h --why "switch is replaced"`
     """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.pause import PauseRequest, end_from, pause_command, scope_from
@@ -215,7 +342,10 @@ def resume(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed."""
+    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed.
+
+    Example: `kubenode resume --scope zone=zone-a`
+    """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.pause import resume_command, scope_from
 
@@ -258,9 +388,7 @@ def diagnose(
 
 @app.command()
 def bundle(
-    namespace: Annotated[
-        str, typer.Option("--namespace", help="Where KubeNode runs.")
-    ] = "kubenode-system",
+    namespace: Namespace = SYSTEM_NAMESPACE,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Default: kubenode-TIME.tar.gz.")
     ] = None,
@@ -288,6 +416,8 @@ def explain_node(
     """Why a node is, or is not, being repaired: rules, what they read, jobs, holds.
 
     With --url Kube Defender is asked for the place in its queue.
+
+    Example: `kubenode explain node NODE`
     """
     from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.exits import run
@@ -309,7 +439,10 @@ def explain_job(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """The whole story of a job: why it was made, what happened, why it waits, what you can do."""
+    """The whole story of a job: why it was made, what happened, why it waits, what you can do.
+
+    Example: `kubenode explain job JOB`
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.explain_job import explain_job as work
 

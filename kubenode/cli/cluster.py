@@ -3,16 +3,49 @@
 from collections.abc import AsyncIterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.runtime.kube import paths
-from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import NotFound, ServerUnreachable, Unauthorized
+from kubenode.runtime.kube.client import Decode, Kube, Query, as_dict
+from kubenode.runtime.kube.errors import (
+    Forbidden,
+    KubeError,
+    NotFound,
+    ServerUnreachable,
+    Unauthorized,
+)
 
+T = TypeVar("T")
 HELLO_SECONDS = 5.0
 GROUP_PATH = "/apis/kubenode.io/v1alpha1"
 NEEDED = frozenset({"noderemediers", "remedyoperationjobs", "defenderpolicies", "permits"})
+
+
+KNOWN_KEYS = frozenset({"metadata", "items", "resources", "versions", "major"})
+"""One of these keys is in each answer of an API server: object, list, discovery or version."""
+
+
+class CommandKube(Kube):
+    """A client whose untyped answers have the shape of an API server's. Else: Undecodable."""
+
+    async def get(
+        self, path: str, decode: Decode[T] | None = None, query: Query | None = None
+    ) -> T | Any:
+        return await super().get(path, as_api_answer if decode is None else decode, query)
+
+
+def as_api_answer(raw: bytes) -> dict[str, Any]:
+    """Decode an object or a list. Raises ValueError for what no API server answers."""
+    answer = as_dict(raw)
+    if not isinstance(answer, dict) or not KNOWN_KEYS & answer.keys():
+        raise ValueError("it is no Kubernetes object or list")
+    items, metadata = answer.get("items") or [], answer.get("metadata", {})
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise ValueError("`items` is no list of objects")
+    if not isinstance(metadata, dict):
+        raise ValueError("`metadata` is no map")
+    return answer
 
 
 @asynccontextmanager
@@ -25,7 +58,7 @@ async def connected(
     """
     from kubenode.runtime.kube.official import connect  # imports kubernetes: 1 s
 
-    kube = Kube(connect(kubeconfig, context), rate=rate, burst=burst)
+    kube = CommandKube(connect(kubeconfig, context), rate=rate, burst=burst)
     try:
         await hello(kube, kubeconfig)
         yield kube
@@ -36,11 +69,13 @@ async def connected(
 async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
     """Request the server's version and return it: a short request that proves TLS and credentials.
 
-    Raises Refusal if the server does not answer or refuses the credentials.
+    Raises Refusal if the server does not answer, refuses the credentials or is no API server.
     """
     named = f"of kubeconfig {kubeconfig}" if kubeconfig else "of the default kubeconfig"
     try:
-        answer = await kube.call("GET", "/version", timeout=HELLO_SECONDS, attempts=1)
+        answer = await kube.call(
+            "GET", "/version", decode=as_api_answer, timeout=HELLO_SECONDS, attempts=1
+        )
         # /version is public on most clusters; /api is not.
         await kube.call("GET", "/api", timeout=HELLO_SECONDS, attempts=1)
     except ServerUnreachable as error:
@@ -55,7 +90,15 @@ async def hello(kube: Kube, kubeconfig: str | None) -> Mapping[str, str]:
             " --kubeconfig or --context",
             Exit.UNREACHABLE,
         ) from error
-    return answer if isinstance(answer, dict) else {}
+    except Forbidden:
+        raise
+    except KubeError as error:
+        raise Refusal(
+            f"the server {named} does not answer as a Kubernetes API server does: {error}; does"
+            " --kubeconfig or --context name another server, or a proxy that needs a login?",
+            Exit.UNREACHABLE,
+        ) from error
+    return answer
 
 
 async def require_crds(kube: Kube, needed: AbstractSet[str] = NEEDED) -> None:

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
+from kubenode.cli.command_group import CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, Listing, ReportFormat
 
-component_app = typer.Typer(
-    no_args_is_help=True,
+component_app = CommandGroup(
     help="What runs on the machines: see who has what, plan, hold a rollout or let it go on.",
 )
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]
@@ -59,8 +59,8 @@ def plan(
         typer.Option("--set-value", metavar="NAME=VALUE", help="Beside the set's; repeatable."),
     ] = None,
     output: Annotated[
-        Plain, typer.Option("-o", "--output", help="How it is printed.")
-    ] = Plain.TABLE,
+        ReportFormat, typer.Option("-o", "--output", help="How it is printed.")
+    ] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

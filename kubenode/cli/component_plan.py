@@ -1,10 +1,8 @@
 """`kubenode component plan`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import typer
 from pydantic import ValidationError
 
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
@@ -12,8 +10,8 @@ from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.component_preview import PlannedSet, edit_set, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.options import Plain
-from kubenode.cli.tables import table
+from kubenode.cli.options import ReportFormat
+from kubenode.cli.tables import show_report, table
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.components.wire import WireChangeClass
 from kubenode.runtime.kube.errors import Forbidden
@@ -38,7 +36,7 @@ async def plan_command(
     name: str,
     component: str,
     values: Sequence[str],
-    output: Plain,
+    output: ReportFormat,
     kubeconfig: str | None,
     context: str | None,
 ) -> Exit:
@@ -67,11 +65,7 @@ async def plan_command(
                 " its components refer to"
             ) from error
     data = in_full(plan)
-    if output is Plain.JSON:
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
-    else:
-        for line in lines(data):
-            typer.echo(line)
+    show_report(data, output, lambda: lines(data))
     return Exit.FINDING if data["warnings"] else Exit.FINE
 
 

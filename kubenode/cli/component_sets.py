@@ -44,7 +44,13 @@ async def sets_command(output: Listing, kubeconfig: str | None, context: str | N
     if not component_sets and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no MachineComponentSets")
         return
-    show([row(each) for each in component_sets], COLUMNS, WIDE, output)
+    show(
+        [row(each) for each in component_sets],
+        COLUMNS,
+        WIDE,
+        output,
+        MachineComponentSet.resource.kind,
+    )
 
 
 def row(wanted: MachineComponentSet) -> dict[str, Any]:

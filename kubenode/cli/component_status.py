@@ -42,11 +42,11 @@ async def status_command(
             raise Refusal(f"no machine has a component {name}; `kubenode component status` lists")
     if output in (Listing.JSON, Listing.YAML):
         show([in_full(family) for family in component_families], {}, {}, output)
-    elif not component_families:
+    elif not component_families and output is not Listing.NAME:
         typer.echo("no machine has a component")
     else:
-        show([row(family) for family in component_families], COLUMNS, WIDE, output)
-        if name:
+        show([row(family) for family in component_families], COLUMNS, WIDE, output, key="component")
+        if name and output is not Listing.NAME:
             _print_problems(component_families[0])
     return Exit.FINDING if name and not _fine(component_families[0]) else Exit.FINE
 

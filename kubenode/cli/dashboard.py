@@ -63,6 +63,7 @@ def dashboard_parts(
             context=context,
             limits=settings.http_limits,
             namespace=settings.namespace,
+            leases=not settings.no_lease,
         ),
     )
     yield from dashboard.ground

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing, Plain
+from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, Namespace, Plain, ReportFormat
 
-defender_app = typer.Typer(
-    no_args_is_help=True, help="What Kube Defender allows, and why: limits, breakers, the queue."
-)
+defender_app = CommandGroup(help="What Kube Defender allows, and why: limits, breakers, the queue.")
 
 Url = Annotated[
     str,
@@ -32,7 +31,8 @@ KeyFile = Annotated[
     Path | None, typer.Option("--key-file", metavar="FILE", help="The key of --cert-file.")
 ]
 Output = Annotated[
-    Listing, typer.Option("--output", "-o", help="wide shows every scope and the open permits.")
+    ReportFormat,
+    typer.Option("--output", "-o", help="wide shows every scope and the open permits."),
 ]
 
 
@@ -43,7 +43,7 @@ def status(
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
-    output: Output = Listing.TABLE,
+    output: Output = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -71,7 +71,7 @@ def thaw(
     raise typer.Exit(run(thaw_command(kubeconfig, context, why)))
 
 
-fleet_app = typer.Typer(no_args_is_help=True, help="Clusters that share one budget over Redis.")
+fleet_app = CommandGroup(help="Clusters that share one budget over Redis.")
 defender_app.add_typer(fleet_app, name="fleet")
 
 
@@ -81,9 +81,7 @@ def forget(
     why: Annotated[
         str, typer.Option("--why", help="Why it is gone: kept with your name.", show_default=False)
     ],
-    namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="Where Kube Defender keeps its Leases.")
-    ] = "kubenode-system",
+    namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -161,7 +159,7 @@ def simulate(
     ca_file: CaFile = None,
     cert_file: CertFile = None,
     key_file: KeyFile = None,
-    output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
+    output: Annotated[ReportFormat, typer.Option("--output", "-o")] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

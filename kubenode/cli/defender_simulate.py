@@ -11,8 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from defender.client import HttpPermits
 from defender.history import History, history
 from defender.ledger import load_permit
@@ -29,7 +27,8 @@ from kubenode.cli.defender_comparison import lines
 from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.options import Plain
+from kubenode.cli.options import ReportFormat
+from kubenode.cli.tables import show_report
 
 LONGEST = timedelta(days=7)
 Report = dict[str, Any]
@@ -73,7 +72,7 @@ async def simulate_command(
     address: DefenderAddress,
     new: Sequence[LoadedPolicy],
     since: timedelta,
-    output: Plain,
+    output: ReportFormat,
     *,
     replace_all: bool,
 ) -> Exit:
@@ -91,11 +90,7 @@ async def simulate_command(
         [] if replace_all else [policy for policy in objects.policies if policy.name not in names]
     )
     report = compared(past, simulate(past, objects.policies), simulate(past, [*retained, *new]))
-    if output is Plain.JSON:
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
-    else:
-        for line in lines(report):
-            typer.echo(line)
+    show_report(report, output, lambda: lines(report))
     return Exit.FINE
 
 

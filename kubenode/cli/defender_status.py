@@ -5,12 +5,9 @@ Kube Defender adds what only it knows: its queue, its breakers and its readiness
 queue consists of the holds that jobs report. Each part of the report names its source.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
-
-import typer
 
 from defender.answers import Waiting
 from defender.budgets import LimitBudget, budgets
@@ -26,8 +23,8 @@ from kubenode.cli.defender_control import risk_control
 from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit
-from kubenode.cli.options import Listing
-from kubenode.cli.tables import as_yaml, table
+from kubenode.cli.options import ReportFormat
+from kubenode.cli.tables import show_report, table
 from rules.leaves.window import inside
 
 FEW = 3
@@ -59,7 +56,7 @@ EMPTY = {
 
 
 async def status_command(
-    kubeconfig: str | None, context: str | None, address: DefenderAddress, output: Listing
+    kubeconfig: str | None, context: str | None, address: DefenderAddress, output: ReportFormat
 ) -> Exit:
     """Print the status. Return FINDING if Kube Defender was asked and is not ready."""
     async with connected(kubeconfig, context) as kube, asking(address) as defender:
@@ -68,14 +65,7 @@ async def status_command(
         report = reported(objects, risk_control(objects, now), now)
         if defender is not None:
             report |= await fetch_live_status(defender)
-    match output:
-        case Listing.JSON:
-            typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
-        case Listing.YAML:
-            typer.echo(as_yaml(report), nl=False)
-        case Listing.TABLE | Listing.WIDE:
-            for line in lines(report, wide=output is Listing.WIDE):
-                typer.echo(line)
+    show_report(report, output, lambda: lines(report, wide=output is ReportFormat.WIDE))
     return Exit.FINE if report["ready"] in ("yes", "not asked") else Exit.FINDING
 
 

@@ -4,6 +4,7 @@ A file is first read as plain data. It is read again with line numbers only when
 or when it cannot be read. Lines and columns count from 1, as in editors.
 """
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +17,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from kubenode.cli import plain_yaml
 
 SUFFIXES = (".yaml", ".yml")
+STDIN = Path("-")
+"""The name under which a command reads standard input."""
 TESTS = (".test.yaml", ".test.yml")
 """Suffixes of rule tests, which lie beside the rules and are not read as rules."""
 
@@ -87,7 +90,7 @@ def files(given: Sequence[Path]) -> list[Path]:
                     f"{path}: no YAML file in this folder; name files or another one"
                 )
             paths += inside
-        elif path.is_file():
+        elif path == STDIN or path.is_file():
             paths.append(path)
         else:
             raise UnreadableDocument(f"{path}: no such file; check the name")
@@ -97,7 +100,7 @@ def files(given: Sequence[Path]) -> list[Path]:
 def read(path: Path) -> Iterator[YamlDocument]:
     """Yield every document of the file that is not empty. Raises UnreadableDocument."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
         plain = _plain(text)
     except (OSError, UnicodeDecodeError) as error:
         raise UnreadableDocument(

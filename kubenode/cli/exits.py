@@ -18,6 +18,23 @@ from kubenode.runtime.process import CannotStart, causes
 from kubenode.runtime.settings import SettingsError
 
 T = TypeVar("T")
+PEOPLE = "charts/kubenode/people.yaml"
+GROUP_PATH = "/apis/kubenode.io/v1alpha1/"
+VIEWED_PATHS = ("/api/v1/nodes", "/api/v1/events", "/apis/coordination.k8s.io/v1/")
+OPERATED = (
+    "remedyoperationjobs",
+    "hostprobes",
+    "defenderpolicies",
+    "machinecomponentsets",
+    "machines",
+)
+WRITER_ROLES = {
+    ("PATCH", "remedyoperationjobs"): "kubenode-approver",
+    ("PATCH", "machines"): "kubenode-machine-operator",
+    ("POST", "machines"): "kubenode-machine-operator",
+    ("DELETE", "machines"): "kubenode-machine-exporter",
+}
+"""Roles for writes that kubenode-operator is not the least role for, by method and resource."""
 
 
 class Exit(IntEnum):
@@ -38,6 +55,19 @@ class Refusal(CannotStart):
 def say(text: str) -> None:
     """Print a message on standard error: programs read standard output."""
     sys.stderr.write(f"kubenode: {text}\n")
+
+
+def role_for(request: str) -> str:
+    """Return which role of people.yaml has a right. request: method and path, "" if unknown."""
+    method, _, path = request.partition(" ")
+    resource = path.partition(GROUP_PATH)[2].partition("/")[0].partition("?")[0]
+    if method == "GET" and (resource or path.startswith(VIEWED_PATHS)):
+        role = "kubenode-viewer"
+    elif method not in ("", "GET") and resource in OPERATED:
+        role = WRITER_ROLES.get((method, resource), "kubenode-operator")
+    else:
+        return f"ask an administrator for it; {PEOPLE} has the roles of people"
+    return f"ClusterRole {role} of {PEOPLE} has it"
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -80,6 +110,8 @@ def _explain_error(error: BaseException) -> tuple[str, Exit] | None:
             text = f"the cluster refuses these credentials: {error}; renew them, or name others"
             return f"{text} with --kubeconfig or --context", Exit.UNREACHABLE
         case Forbidden():
-            return f"a right is missing: {error}; see docs/reference for the roles", Exit.FINDING
+            return f"a right is missing: {error}; {role_for(error.tried)}", Exit.FINDING
+        case KubeError():
+            return f"the API server did not do it: {error}", Exit.FINDING
         case _:
             return None

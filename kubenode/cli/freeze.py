@@ -1,30 +1,25 @@
 """`kubenode freeze show` and `lift`: the freeze of destructive acts after a restore of etcd."""
 
-import json
-
 import typer
 
 from kubenode.api.meta import format_time
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.options import Plain
+from kubenode.cli.options import ReportFormat
 from kubenode.cli.pause import LONGEST_WHY, caller
+from kubenode.cli.tables import show_report
 from kubenode.runtime.kube.configmaps import ConfigMapStore, StoredTexts
 from kubenode.runtime.kube.errors import Conflict, Forbidden
 from kubenode.runtime.restore import NAME, Lineage, lift, read_lineage
 
 
 async def show_command(
-    namespace: str, output: Plain, kubeconfig: str | None, context: str | None
+    namespace: str, output: ReportFormat, kubeconfig: str | None, context: str | None
 ) -> Exit:
     """Print the state of the freeze. Return FINDING while destructive acts are frozen."""
     async with connected(kubeconfig, context) as kube:
         lineage = read_lineage(await _read(ConfigMapStore(kube, NAME, namespace)))
-    if output is Plain.JSON:
-        typer.echo(json.dumps(as_data(lineage), indent=2, ensure_ascii=False))
-    else:
-        for line in lines(lineage):
-            typer.echo(line)
+    show_report(as_data(lineage), output, lambda: lines(lineage))
     return Exit.FINDING if lineage.frozen else Exit.FINE
 
 

@@ -4,21 +4,20 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Plain
+from kubenode.cli.command_group import CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, Namespace, ReportFormat
 
-freeze_app = typer.Typer(
-    no_args_is_help=True,
+freeze_app = CommandGroup(
     help="The freeze of destructive acts after the cluster's data were restored from a backup.",
 )
-Namespace = Annotated[str, typer.Option("--namespace", help="Where KubeNode runs.")]
 
 
 @freeze_app.command("show")
 def show(
     namespace: Namespace = "kubenode-system",
     output: Annotated[
-        Plain, typer.Option("-o", "--output", help="How it is printed.")
-    ] = Plain.TABLE,
+        ReportFormat, typer.Option("-o", "--output", help="How it is printed.")
+    ] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

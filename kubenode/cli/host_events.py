@@ -65,7 +65,7 @@ async def list_events(
     if not rows and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no events" if everything else "no open events; --all shows closed ones too")
         return Exit.FINE
-    show(rows, COLUMNS, WIDE, output)
+    show(rows, COLUMNS, WIDE, output, HostEvent.resource.kind)
     return Exit.FINE
 
 

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from kubenode.api.v1alpha1 import RemedyOperationJob
-from kubenode.cli.exits import Refusal
+from kubenode.cli.exits import PEOPLE, Refusal
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import (
@@ -17,7 +17,9 @@ from kubenode.runtime.kube.errors import (
 )
 
 PLURAL = RemedyOperationJob.resource.plural
-ROLE = "ClusterRole kubenode-operator of charts/kubenode/people.yaml has it"
+READ_VERBS = ("get", "list", "watch")
+WRITER_ROLES = {"patch": "kubenode-approver"}
+WRITER = "kubenode-operator"
 DENIED = "denied the request: "
 
 
@@ -44,7 +46,9 @@ def refusals(verb: str, name: str) -> Iterator[None]:
         text = f"there is no job {name}; `kubenode job list` lists those that are"
         raise Refusal(text) from error
     except Forbidden as error:
-        text = f"you may not {verb} {PLURAL}.kubenode.io: {error.message}; {ROLE}"
+        role = "kubenode-viewer" if verb in READ_VERBS else WRITER_ROLES.get(verb, WRITER)
+        text = f"you may not {verb} {PLURAL}.kubenode.io: {error.message}; ClusterRole {role} of"
+        text += f" {PEOPLE} has it"
         raise Refusal(text) from error
     except (Unauthorized, ServerUnreachable):
         raise

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing
 
-job_app = typer.Typer(
-    no_args_is_help=True,
+job_app = CommandGroup(
     help="Jobs, one per incident on a node: see them, start one, lead one that needs a person.",
 )
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of a RemedyOperationJob.")]
@@ -34,10 +34,18 @@ class Story(StrEnum):
 
 
 class Text(StrEnum):
-    """The object as YAML or JSON."""
+    """The object as YAML or JSON, or its name."""
 
     YAML = "yaml"
     JSON = "json"
+    NAME = "name"
+
+
+def _phases() -> list[str]:
+    """Return the values that a shell completes."""
+    from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+
+    return list(JobPhase)
 
 
 def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
@@ -50,12 +58,18 @@ def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
 def approve(
     job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """Let a job that waits for approval go on: it asks for a permit and acts within the limits."""
+    """Let a job that waits for approval go on: it asks for a permit and acts within the limits.
+
+    Example: `kubenode approve JOB --note "disk is replaced"`
+    """
     _say(kubeconfig, context, job, "Approve", note)
 
 
 def deny(job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """End a job that waits for approval or a permit; no other follows while the fault lasts."""
+    """End a job that waits for approval or a permit; no other follows while the fault lasts.
+
+    Example: `kubenode deny JOB --note "planned work"`
+    """
     _say(kubeconfig, context, job, "Deny", note)
 
 
@@ -120,6 +134,8 @@ def run_job(
 
     Your word stands in for the rule's evidence; its guards, Kube Defender and the proof hold as for
     every job. A node that has an open job gets no second one.
+
+    Example: `kubenode job run NODE --remedier RULE --mode DryRun`
     """
     from kubenode.api.v1alpha1 import Mode
     from kubenode.cli.exits import run
@@ -134,21 +150,31 @@ def run_job(
 def list_(
     node: Annotated[str, typer.Option("--node", metavar="NODE", help="Of this node alone.")] = "",
     phase: Annotated[
-        list[str] | None, typer.Option("--phase", metavar="PHASE", help="Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--phase", metavar="PHASE", autocompletion=_phases, help="In any case; repeatable."
+        ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Only those that are not over.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Print each change after the list.")
+    ] = False,
     output: Annotated[
         Listing, typer.Option("--output", "-o", help="wide shows why each waits.")
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """All jobs, those that wait for a person first."""
-    from kubenode.cli.exits import run
-    from kubenode.cli.job_list import list_jobs
+    """List jobs, those that need a person first.
 
-    work = list_jobs(kubeconfig, context, node, phase or [], open_, output)
-    raise typer.Exit(run(work))
+    Example: `kubenode job list --open --watch`
+    """
+    from kubenode.cli.exits import explained, run
+    from kubenode.cli.job_list import job_filter, list_jobs
+
+    with explained():
+        selection = job_filter(node, phase or [], only_open=open_)
+    raise typer.Exit(run(list_jobs(kubeconfig, context, selection, output, watch=watch)))
 
 
 @job_app.command("show")

@@ -1,7 +1,7 @@
 """`kubenode job list` and `kubenode job show`."""
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -15,12 +15,13 @@ from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.job_access import PLURAL, read_job, refusals
 from kubenode.cli.lengths import length
 from kubenode.cli.options import Listing
-from kubenode.cli.tables import as_yaml, show
+from kubenode.cli.tables import echo_data, object_name, show
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 
 RECORDS = NodeRecord.resource.plural
+KIND = RemedyOperationJob.resource.kind
 COLUMNS = {
     "NAME": "name",
     "NODE": "node",
@@ -31,36 +32,66 @@ COLUMNS = {
     "AGE": "age",
 }
 WIDE = {"MESSAGE": "message", "WHY": "why"}
-FIRST = (JobPhase.NEEDS_HUMAN, JobPhase.AWAITING_APPROVAL)
-"""Phases in which a job waits for a person: first in the list."""
+FIRST = {JobPhase.NEEDS_HUMAN: 0, JobPhase.AWAITING_APPROVAL: 1}
+"""Phases in which a job waits for a person, with their rank: first in the list."""
+OPEN_RANK, CLOSED_RANK = 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs are listed.
+
+    node: "" for all nodes.
+    phases: empty for all phases.
+    only_open: leave out jobs that are over.
+    """
+
+    node: str = ""
+    phases: Sequence[JobPhase] = ()
+    only_open: bool = False
+
+    @property
+    def field_selector(self) -> str | None:
+        return f"spec.nodeName={self.node}" if self.node else None
+
+    def accepts(self, job: RemedyOperationJob) -> bool:
+        phase = job.status.phase
+        return (not self.phases or phase in self.phases) and not (self.only_open and phase.closed)
+
+
+def job_filter(node: str, phases: Sequence[str], *, only_open: bool) -> JobFilter:
+    """Build a filter from a person's input. Raises Refusal for an unknown phase."""
+    return JobFilter(node, [_phase(text) for text in phases], only_open)
 
 
 async def list_jobs(
     kubeconfig: str | None,
     context: str | None,
-    node: str,
-    phases: Sequence[str],
-    only_open: bool,
+    selection: JobFilter,
     output: Listing,
+    *,
+    watch: bool = False,
 ) -> Exit:
-    wanted = [_phase(text) for text in phases]
+    """Print the jobs. With `watch` go on with each change, until interrupted."""
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         with refusals("list", ""):
-            query = {"fieldSelector": f"spec.nodeName={node}"} if node else None
+            query = {"fieldSelector": selection.field_selector}
             answer: Mapping[str, Any] = await kube.get(paths.custom(PLURAL), query=query)
-            records = await _records(kube, node)
+            if watch:
+                from kubenode.cli.job_watch import watch_jobs  # it imports this module
+
+                await watch_jobs(kube, selection, output)
+            records = await _records(kube, selection.node)
         now = kube.clock.now()
     jobs = [RemedyOperationJob.model_validate(item, extra="ignore") for item in answer["items"]]
-    jobs = [job for job in jobs if not wanted or job.status.phase in wanted]
-    jobs = [job for job in jobs if not only_open or not job.status.phase.closed]
-    rows = [_row(job, now) for job in sorted(jobs, key=_order)]
-    if not only_open and (not wanted or JobPhase.SHADOWED in wanted):
+    rows = [row(job, now) for job in sorted(filter(selection.accepts, jobs), key=order)]
+    if not selection.only_open and (not selection.phases or JobPhase.SHADOWED in selection.phases):
         rows += dry_runs(records, now)
     if not rows and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no jobs")
         return Exit.FINE
-    show(rows, COLUMNS, WIDE, output)
+    show(rows, COLUMNS, WIDE, output, KIND)
     return Exit.FINE
 
 
@@ -115,14 +146,17 @@ def _phase(text: str) -> JobPhase:
     return job_phase
 
 
-def _order(job: RemedyOperationJob) -> tuple[int, float, str]:
-    """Sort key: jobs that wait for a person, other open jobs, closed jobs; newest first."""
+def order(job: RemedyOperationJob) -> tuple[int, float, str]:
+    """Sort key: jobs that need a person, that wait for approval, other open jobs, closed jobs.
+
+    Within a group the newest comes first.
+    """
     phase, created = job.status.phase, job.metadata.creation_timestamp
-    rank = 0 if phase in FIRST else 2 if phase.closed else 1
+    rank = FIRST.get(phase, CLOSED_RANK if phase.closed else OPEN_RANK)
     return rank, -created.timestamp() if created is not None else 0.0, job.metadata.name
 
 
-def _row(job: RemedyOperationJob, now: datetime) -> dict[str, Any]:
+def row(job: RemedyOperationJob, now: datetime) -> dict[str, Any]:
     status, created = job.status, job.metadata.creation_timestamp
     ladder = job.spec.ladder
     rung = ladder[status.rung].name if status.rung < len(ladder) else str(status.rung)
@@ -141,13 +175,13 @@ def _row(job: RemedyOperationJob, now: datetime) -> dict[str, Any]:
 
 
 async def show_job(kubeconfig: str | None, context: str | None, name: str, output: Listing) -> Exit:
-    """Print the object as stored, as YAML or JSON."""
+    """Print the object as stored, as YAML or JSON, or its name."""
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube)
         job = await read_job(kube, name)
     job["metadata"].pop("managedFields", None)
-    if output is Listing.JSON:
-        typer.echo(json.dumps(job, indent=2, ensure_ascii=False))
+    if output is Listing.NAME:
+        typer.echo(object_name(RemedyOperationJob.resource.kind, name))
     else:
-        typer.echo(as_yaml(job), nl=False)
+        echo_data(job, as_json=output is Listing.JSON)
     return Exit.FINE

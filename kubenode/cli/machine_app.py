@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Listing, Plain, duration
+from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, Plain, duration
 
-machine_app = typer.Typer(
-    no_args_is_help=True, help="Machines, one per host: see them, and let their agents in."
-)
+machine_app = CommandGroup(help="Machines, one per host: see them, and let their agents in.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a Machine.")]
 
 
@@ -188,9 +187,7 @@ def import_(
     print_script: Annotated[
         bool, typer.Option("--print-script", help="A shell script to run there as root.")
     ] = False,
-    namespace: Annotated[
-        str, typer.Option("--namespace", help="Where the Machine operator has its Lease.")
-    ] = "kubenode-system",
+    namespace: Namespace = SYSTEM_NAMESPACE,
     output: Annotated[
         Plain, typer.Option("-o", "--output", help="How the report is printed.")
     ] = Plain.TABLE,

@@ -35,7 +35,9 @@ async def orphans_command(output: Listing, kubeconfig: str | None, context: str 
     if not records and output in (Listing.TABLE, Listing.WIDE):
         typer.echo("no orphans")
     else:
-        show([orphan_row(record, now) for record in records], COLUMNS, WIDE, output)
+        show(
+            [orphan_row(record, now) for record in records], COLUMNS, WIDE, output, key="providerID"
+        )
     return Exit.FINDING if records else Exit.FINE
 
 

@@ -65,7 +65,7 @@ async def shown(name: str, output: Listing, kubeconfig: str | None, context: str
         return Exit.FINE
     if name and not plain:
         rows = [{**rows[0], **details(machines[0])}]
-    show(rows, COLUMNS, WIDE, output)
+    show(rows, COLUMNS, WIDE, output, Machine.resource.kind)
     if name and plain:
         for line in _more(machines[0], now):
             typer.echo(line)

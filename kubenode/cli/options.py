@@ -7,15 +7,24 @@ from typing import Annotated
 
 import typer
 
+from kubenode.cli.command_group import PANEL, inherit
+
 Kubeconfig = Annotated[
     str | None,
-    typer.Option("--kubeconfig", envvar="KUBENODE_KUBECONFIG", metavar="FILE",
-                 help="Which cluster; else $KUBECONFIG, ~/.kube/config, in-cluster."),
+    typer.Option("--kubeconfig", envvar="KUBENODE_KUBECONFIG", metavar="FILE", callback=inherit,
+                 rich_help_panel=PANEL,
+                 help="Cluster to use; else $KUBECONFIG, ~/.kube/config, in-cluster."),
 ]  # fmt: skip
 Context = Annotated[
     str | None,
-    typer.Option("--context", envvar="KUBENODE_CONTEXT", help="Context of the kubeconfig."),
-]
+    typer.Option("--context", envvar="KUBENODE_CONTEXT", metavar="NAME", callback=inherit,
+                 rich_help_panel=PANEL, help="Context of the kubeconfig."),
+]  # fmt: skip
+Namespace = Annotated[
+    str,
+    typer.Option("--namespace", "-n", metavar="NAME", callback=inherit, rich_help_panel=PANEL,
+                 help="Namespace of KubeNode's programs and their Leases."),
+]  # fmt: skip
 Rules = Annotated[
     list[Path] | None,
     typer.Option("--rules", metavar="PATH", help="Rules; repeatable. Default: those that ship."),
@@ -34,6 +43,16 @@ def duration(text: str, option: str) -> timedelta:
 
 class Listing(StrEnum):
     """How a list is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+class ReportFormat(StrEnum):
+    """How a report is printed."""
 
     TABLE = "table"
     WIDE = "wide"

@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from kubenode.cli.options import Context, Kubeconfig, Plain
+from kubenode.cli.command_group import CommandGroup
+from kubenode.cli.options import Context, Kubeconfig, ReportFormat
 
-providers_app = typer.Typer(
-    no_args_is_help=True, help="Who runs the machines of the cluster, and can switch them."
-)
+providers_app = CommandGroup(help="Who runs the machines of the cluster, and can switch them.")
 
 
 @providers_app.command("check")
@@ -25,8 +24,8 @@ def check(
             help="As of `kubenode run remedy`.",
         ),
     ] = "",
-    output: Annotated[Plain, typer.Option("-o", "--output", help="How it is printed.")] = (
-        Plain.TABLE
+    output: Annotated[ReportFormat, typer.Option("-o", "--output", help="How it is printed.")] = (
+        ReportFormat.TABLE
     ),
     kubeconfig: Kubeconfig = None,
     context: Context = None,

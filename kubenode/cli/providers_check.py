@@ -1,18 +1,16 @@
 """`kubenode providers check`: shows provider and power of each node, checks event sources."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import typer
 from prometheus_client import CollectorRegistry
 
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.options import Plain
+from kubenode.cli.options import ReportFormat
 from kubenode.cli.providers_file import listened, provided
-from kubenode.cli.tables import table
+from kubenode.cli.tables import show_report, table
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.events import ProviderEventSource
 from kubenode.providers.port import ProviderMachine
@@ -48,7 +46,11 @@ class EventRow:
 
 
 async def checked(
-    path: str, wanted: Sequence[str], output: Plain, kubeconfig: str | None, context: str | None
+    path: str,
+    wanted: Sequence[str],
+    output: ReportFormat,
+    kubeconfig: str | None,
+    context: str | None,
 ) -> int:
     """Check the providers and print the result.
 
@@ -73,20 +75,18 @@ async def checked(
     return Exit.FINE if fine else Exit.FINDING
 
 
-def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: Plain) -> None:
-    if output is Plain.JSON:
-        report = [asdict(row) for row in rows] + [asdict(event) for event in events]
-        typer.echo(json.dumps(report, indent=2))
-        return
+def _print(rows: Sequence[ProviderRow], events: Sequence[EventRow], output: ReportFormat) -> None:
+    report = [asdict(row) for row in rows] + [asdict(event) for event in events]
+    show_report(report, output, lambda: _lines(rows, events))
+
+
+def _lines(rows: Sequence[ProviderRow], events: Sequence[EventRow]) -> list[str]:
     cells = [(row.node, row.provider, row.power, row.about) for row in rows]
-    for line in table(["NODE", "PROVIDER", "POWER", "ABOUT"], cells):
-        typer.echo(line)
+    lines = table(["NODE", "PROVIDER", "POWER", "ABOUT"], cells)
     if not events:
-        return
-    typer.echo("")
+        return lines
     about = [(e.source, e.events, "yes" if e.answers else "no", e.about) for e in events]
-    for line in table(["SOURCE", "EVENTS OF", "ANSWERS", "ABOUT"], about):
-        typer.echo(line)
+    return [*lines, "", *table(["SOURCE", "EVENTS OF", "ANSWERS", "ABOUT"], about)]
 
 
 async def _source(source: ProviderEventSource, room: asyncio.Semaphore) -> EventRow:

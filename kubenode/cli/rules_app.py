@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from kubenode.cli import rules_cluster as running
+from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import (
     Context,
     Drawing,
@@ -17,9 +18,11 @@ from kubenode.cli.options import (
     Rules,
 )
 
-rules_app = typer.Typer(no_args_is_help=True, help="Write, check, test and look after rules.")
+rules_app = CommandGroup(help="Write, check, test and look after rules.")
 
-Files = Annotated[list[Path], typer.Argument(help="YAML files, or folders of them.")]
+Files = Annotated[
+    list[Path], typer.Argument(help="YAML files, or folders of them; - is standard input.")
+]
 
 
 @rules_app.command("lint")
@@ -39,7 +42,10 @@ def lint(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Check rules: each finding as file:line:col: severity: field: problem, remedy \\[code]."""
+    """Check rules: each finding as file:line:col: severity: field: problem, remedy \\[code].
+
+    Example: `kubenode rules lint my-rules/ --cluster`
+    """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.library import rules_from
     from kubenode.cli.lint import beside
@@ -69,7 +75,10 @@ def test(
     ] = Engines.BOTH,
     output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
 ) -> None:
-    """Run the tests of rules: timelines of signals, and what must come of them."""
+    """Run the tests of rules: timelines of signals, and what must come of them.
+
+    Example: `kubenode rules test my-rules/`
+    """
     from kubenode.cli.exits import explained
 
     form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"

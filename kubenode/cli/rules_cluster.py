@@ -41,7 +41,10 @@ def install(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Install rules that ship. A rule that a person changed is left alone."""
+    """Install rules that ship. A rule that a person changed is left alone.
+
+    Example: `kubenode rules install gpu disk --mode DryRun`
+    """
     from kubenode.api.v1alpha1 import Mode
     from kubenode.cli.exits import run
     from kubenode.cli.rules_install import install as work

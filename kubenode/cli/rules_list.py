@@ -102,7 +102,7 @@ def _of_cluster(rule: NodeRemedier) -> Item:
 def _show(
     items: Sequence[Item], columns: dict[str, str], wide: dict[str, str], output: Listing
 ) -> None:
-    if not items and output in (Listing.TABLE, Listing.WIDE):
+    if not items and output not in (Listing.JSON, Listing.YAML):
         typer.echo("no rules; `kubenode rules install PACK` installs some", err=True)
         return
-    show(items, columns, wide, output)
+    show(items, columns, wide, output, NodeRemedier.resource.kind)

@@ -1,32 +1,45 @@
-"""Prints lists as tables for people, and as JSON and YAML for programs."""
+"""Prints lists and reports: tables for people; JSON, YAML and names for programs."""
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import typer
 from ruamel.yaml import YAML
 
-from kubenode.cli.options import Listing
+from kubenode.cli.options import Listing, ReportFormat
+from kubenode.runtime.kube.paths import GROUP
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """Render rows in aligned columns with two spaces between them; empty cells are `-`."""
-    cells = [[str(cell) if cell not in ("", None) else "-" for cell in row] for row in rows]
-    widths = [max(len(row[n]) for row in [list(head), *cells]) for n in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [list(head), *cells]
-    ]
+    lines = [head, *rows]
+    widths = column_widths(lines)
+    return [table_line(line, widths) for line in lines]
+
+
+def column_widths(lines: Sequence[Sequence[object]]) -> list[int]:
+    """Return the width of each column; there is at least one line."""
+    return [max(len(_cell(line[n])) for line in lines) for n in range(len(lines[0]))]
+
+
+def table_line(cells: Sequence[object], widths: Sequence[int]) -> str:
+    pairs = zip(cells, widths, strict=True)
+    return "  ".join(_cell(cell).ljust(width) for cell, width in pairs).rstrip()
+
+
+def _cell(value: object) -> str:
+    return str(value) if value not in ("", None) else "-"
 
 
 def as_yaml(data: Any) -> str:
+    """Return YAML with the same content as the JSON of `data`."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped
     text = io.StringIO()
-    yaml.dump(data, text)
+    yaml.dump(json.loads(json.dumps(data)), text)  # enumerations and tuples become plain
     return text.getvalue()
 
 
@@ -35,19 +48,48 @@ def show(
     columns: Mapping[str, str],
     wide: Mapping[str, str],
     output: Listing,
+    kind: str = "",
+    key: str = "name",
 ) -> None:
     """Print `items`.
 
     columns: heading to key of an item.
     wide: further columns of `-o wide`, likewise.
+    kind: kind of the items in our API group, for `-o name`; "" for items that are no objects.
+    key: which key of an item is its name.
     """
     match output:
-        case Listing.JSON:
-            typer.echo(json.dumps(items, indent=2, ensure_ascii=False))
-        case Listing.YAML:
-            typer.echo(as_yaml([dict(item) for item in items]), nl=False)
+        case Listing.JSON | Listing.YAML:
+            echo_data([dict(item) for item in items], as_json=output is Listing.JSON)
+        case Listing.NAME:
+            for item in items:
+                if item[key]:
+                    typer.echo(object_name(kind, item[key]))
         case Listing.TABLE | Listing.WIDE:
             shown = {**columns, **(wide if output is Listing.WIDE else {})}
-            rows = [[item[key] for key in shown.values()] for item in items]
+            rows = [[item[column] for column in shown.values()] for item in items]
             for line in table(list(shown), rows):
                 typer.echo(line)
+
+
+def object_name(kind: str, name: str) -> str:
+    """Return a name as `kubectl -o name` prints it."""
+    return f"{kind.lower()}.{GROUP}/{name}" if kind else name
+
+
+def show_report(
+    data: Any, output: ReportFormat | Listing, text: Callable[[], Iterable[str]]
+) -> None:
+    """Print a report: `data` as JSON or YAML, else the lines of `text`."""
+    if output in ("json", "yaml"):
+        echo_data(data, as_json=output == "json")
+        return
+    for line in text():
+        typer.echo(line)
+
+
+def echo_data(data: Any, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    else:
+        typer.echo(as_yaml(data), nl=False)

@@ -6,6 +6,7 @@ programs remove the finalizers after they have undone their changes. The second 
 programs are stopped. It removes marks on nodes, kinds and namespaces.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from kubenode.cli.cluster import connected, crds
 from kubenode.cli.exits import Refusal
 from kubenode.cli.install import NAMESPACES
 from kubenode.cli.uninstall_nodes import plan_cleanup
+from kubenode.cli.uninstall_plan import Removable, UninstallPlan, confirm, read_plan
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
@@ -24,8 +26,9 @@ from kubenode.runtime.kube.lists import items
 from machine.names import COMPONENTS
 
 SYSTEM = NAMESPACES[0]
-LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine")
-"""Leases of the programs."""
+SINGLE_PROCESS = "kubenode-all"
+LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine", SINGLE_PROCESS)
+"""Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
 ORDER: tuple[tuple[str, str], ...] = (
     ("noderemediers", "kubenode-remedy"),
     ("machinesets", "kubenode-machine"),
@@ -49,16 +52,42 @@ class Uninstaller:
     """Removes KubeNode from a cluster.
 
     seconds: timeout for each kind and each namespace.
+    namespace: where the programs run and have their Leases.
     """
 
     kube: Kube
     tell: Callable[[str], None]
     seconds: float
+    namespace: str = SYSTEM
+
+    async def plan(self, target: str) -> UninstallPlan:
+        """Count what there is to delete.
+
+        target: description of the cluster.
+
+        Raises Refusal for Machines that a provider made.
+        """
+        served = await self._kinds()
+        await self._list_imported(served)
+        definitions = crds()
+        removable = Removable(
+            [crd["spec"]["names"]["plural"] for crd in definitions],
+            sorted(crd["metadata"]["name"] for crd in definitions),
+            self._namespaces(),
+        )
+        return await read_plan(self.kube, target, served, removable, await self._programs())
+
+    def _namespaces(self) -> list[str]:
+        return list(dict.fromkeys((self.namespace, *NAMESPACES, COMPONENTS)))
 
     async def run(self) -> None:
         """Remove everything, or stop and say which programs to stop first. Raises Refusal."""
         there = await self._kinds()
-        await self._no_instances(there)
+        for host in await self._list_imported(there):
+            self.tell(
+                f"the agent stays on the host of Machine {host};"
+                " `kubenode machine export NAME --ssh USER@HOST` takes it off"
+            )
         for kind, lease in ORDER:
             if kind in there:
                 await self._empty(kind, lease)
@@ -70,8 +99,9 @@ class Uninstaller:
         await self._away(
             {f"kind {crd_name}": paths.custom_resource_definition(crd_name) for crd_name in kinds}
         )
-        spaces = (*NAMESPACES, COMPONENTS)
-        await self._away({f"namespace {name}": paths.namespace(name) for name in spaces})
+        await self._away(
+            {f"namespace {name}": paths.namespace(name) for name in self._namespaces()}
+        )
         self.tell("nothing of KubeNode is left in this cluster")
 
     async def _kinds(self) -> set[str]:
@@ -82,13 +112,13 @@ class Uninstaller:
             return set()
         return {resource["name"] for resource in served.get("resources", ())}
 
-    async def _no_instances(self, there: set[str]) -> None:
-        """Raise Refusal if deletion would delete instances of a provider.
+    async def _list_imported(self, there: set[str]) -> list[str]:
+        """List imported Machines with their addresses.
 
-        For imported hosts, report that the agent stays.
+        Raises Refusal if deletion would delete instances of a provider.
         """
         if "machines" not in there:
-            return
+            return []
         made, hosts = [], []
         async for machine in items(self.kube, paths.custom("machines")):
             spec, name = machine.get("spec", {}), machine["metadata"]["name"]
@@ -102,11 +132,7 @@ class Uninstaller:
                 f" instances: {_some(made)}; if that is meant, delete them and their MachineSets by"
                 " `kubectl delete knms,knm NAME`, and run this again"
             )
-        for host in hosts:
-            self.tell(
-                f"the agent stays on the host of Machine {host};"
-                " `kubenode machine export NAME --ssh USER@HOST` takes it off"
-            )
+        return hosts
 
     # -- objects ------------------------------------------------------------------------------
 
@@ -140,13 +166,21 @@ class Uninstaller:
     async def _describe_blockers(self, kind: str, rest: list[Item], lease: str) -> str:
         names = _some([item["metadata"]["name"] for item in rest])
         marks = {name for item in rest for name in item["metadata"].get("finalizers", ())}
-        spec = (await self._get(paths.lease(SYSTEM, lease)) or {}).get("spec", {})
+        spec = await self._lease(lease)
+        if not spec.get("holderIdentity") and (everything := await self._lease(SINGLE_PROCESS)):
+            lease, spec = SINGLE_PROCESS, everything
         holder, renewed = spec.get("holderIdentity") or "nobody", spec.get("renewTime", "never")
         return (
             f"{kind}: {len(rest)} are still there: {names}; finalizers {', '.join(sorted(marks))}"
-            f" are taken off by who holds Lease {SYSTEM}/{lease}: {holder}, renewed {renewed}."
-            " If nobody does any more, run `kubenode run all` beside this for as long as it takes"
+            f" are taken off by the holder of Lease {self.namespace}/{lease}: {holder}, renewed"
+            f" {renewed}. If no program runs any more, run `kubenode run all` beside this command"
         )
+
+    async def _lease(self, name: str) -> Item:
+        """Return the spec of a program's Lease, {} if it does not exist."""
+        lease = await self._get(paths.lease(self.namespace, name)) or {}
+        spec: Item = lease.get("spec") or {}
+        return spec
 
     async def _delete(self, path: str) -> bool:
         """Delete an object. Return whether it existed."""
@@ -184,32 +218,36 @@ class Uninstaller:
 
     async def _programs(self) -> str:
         """Return which programs must be stopped first and how, "" if none runs."""
-        secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
+        secrets = f"/api/v1/namespaces/{self.namespace}/secrets"
         query = {"fieldSelector": "type=helm.sh/release.v1"}
         releases = (await self.kube.get(secrets, query=query))["items"]
         names = sorted(
             {release["metadata"].get("labels", {}).get("name", "") for release in releases}
         )
         if names:
-            return f"now `helm uninstall {names[0]} -n {SYSTEM} --wait`"
+            return f"now `helm uninstall {names[0]} -n {self.namespace} --wait`"
         for kind in ("deployments", "statefulsets"):
-            path = f"/apis/apps/v1/namespaces/{SYSTEM}/{kind}"
+            path = f"/apis/apps/v1/namespaces/{self.namespace}/{kind}"
             query = {"labelSelector": "app.kubernetes.io/part-of=kubenode"}
             if (await self.kube.get(path, query=query))["items"]:
                 return "now `kubectl delete -k charts/kubenode`"
-        running = [name for name in LEADERS if await self._renewed(name)]
-        return f"now stop who holds Lease {', '.join(running)}" if running else ""
+        renewed = await asyncio.gather(*(self._renewed(name) for name in LEADERS))
+        running = [name for name, is_renewed in zip(LEADERS, renewed, strict=True) if is_renewed]
+        if not running:
+            return ""
+        program = " (`kubenode run all`)" if SINGLE_PROCESS in running else ""
+        return f"now stop the holder of Lease {', '.join(running)}{program}"
 
     async def _renewed(self, name: str) -> bool:
         """Return whether the Lease is being renewed.
 
         It waits for a change, since two clocks may differ.
         """
-        clock, path = self.kube.clock, paths.lease(SYSTEM, name)
-        first = (await self._get(path) or {}).get("spec", {})
+        clock = self.kube.clock
+        first = await self._lease(name)
         end = clock.monotonic() + float(first.get("leaseDurationSeconds") or 0)
         while first.get("holderIdentity") and clock.monotonic() < end:
-            now = (await self._get(path) or {}).get("spec", {})
+            now = await self._lease(name)
             if now.get("renewTime") != first.get("renewTime"):
                 return bool(now.get("holderIdentity"))
             await clock.sleep(POLL_SECONDS)
@@ -250,6 +288,32 @@ def _some(names: list[str]) -> str:
     return ", ".join(sorted(names)[:SHOWN]) + more
 
 
-async def uninstall(kubeconfig: str | None, context: str | None, seconds: float) -> None:
+@dataclass(frozen=True, slots=True)
+class UninstallRequest:
+    """The arguments of `kubenode uninstall`.
+
+    yes: do not ask.
+    dry_run: print what would be deleted, delete nothing.
+    """
+
+    seconds: float
+    namespace: str
+    yes: bool
+    dry_run: bool
+
+
+async def uninstall(kubeconfig: str | None, context: str | None, request: UninstallRequest) -> None:
+    from kubenode.runtime.kube.official import describe_target
+
     async with connected(kubeconfig, context) as kube:
-        await Uninstaller(kube, typer.echo, seconds).run()
+        uninstaller = Uninstaller(kube, typer.echo, request.seconds, request.namespace)
+        plan = await uninstaller.plan(describe_target(kubeconfig, context))
+        typer.echo("\n".join(["would delete" if request.dry_run else "deletes", *_plan(plan)]))
+        if request.dry_run:
+            return
+        confirm(yes=request.yes)
+        await uninstaller.run()
+
+
+def _plan(plan: UninstallPlan) -> list[str]:
+    return plan.lines([kind for kind, _ in ORDER])

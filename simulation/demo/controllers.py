@@ -126,7 +126,7 @@ def dashboard_of(defender: Defender, kube: Kube, clock: Clock) -> Dashboard:
 
     The embedded API server knows no tokens, so a link with a secret gives access.
     """
-    link = DashboardSettings(link=secrets.token_urlsafe(18))
+    link = DashboardSettings(link=secrets.token_urlsafe(18), leases=False)
     return Dashboard(
         defender,
         kube,

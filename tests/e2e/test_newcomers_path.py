@@ -95,13 +95,15 @@ def test_install_first_rule_first_heal_and_nothing_is_left(
         newcomer.lets_it_act()
         newcomer.declares_a_host()
         newcomer.is_at_work_again()
-        first = newcomer.types("kubenode uninstall")
+        first = newcomer.types("kubenode uninstall --yes")
         assert "noderemediers: 1 are deleted" in first
         assert "helm uninstall kubenode -n kubenode-system --wait" in first
         assert plane.get(JOBS)["items"] == []
     every_right_is_used(plane, helm)
     helm.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
-    assert "nothing of KubeNode is left in this cluster" in newcomer.types("kubenode uninstall")
+    assert "nothing of KubeNode is left in this cluster" in newcomer.types(
+        "kubenode uninstall --yes"
+    )
     waiting.until(
         lambda: everything(plane) == pristine,
         "nothing is left",

@@ -137,20 +137,26 @@ def kubeconfig(path: Path, server: str, *, token: str = "") -> Path:
     return path
 
 
+UNKNOWN = (404, {"kind": "Status", "reason": "NotFound", "code": 404})
+
+
 @contextmanager
-def http_server(answers: Mapping[str, tuple[int, Any]]) -> Iterator[str]:
-    """A server that answers GETs by path with (status, JSON) and all else with 404; its URL."""
+def http_server(
+    answers: Mapping[str, tuple[int, Any]], default: tuple[int, Any] = UNKNOWN
+) -> Iterator[str]:
+    """A server that answers by path with (status, JSON or bytes), else with `default`; its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            unknown = (404, {"kind": "Status", "reason": "NotFound", "code": 404})
-            status, body = answers.get(self.path.partition("?")[0], unknown)
-            raw = json.dumps(body).encode()
+            status, body = answers.get(self.path.partition("?")[0], default)
+            raw = body if isinstance(body, bytes) else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(raw)))
             self.end_headers()
             self.wfile.write(raw)
+
+        do_POST = do_PUT = do_PATCH = do_DELETE = do_GET
 
         def log_message(self, format: str, *args: Any) -> None:
             """Tests are quiet."""

@@ -87,7 +87,8 @@ async def dashboard_over(
     """It answers when this yields, and everything has been read. `api` is for `writers` alone."""
     clock = SystemClock()
     defender = Defender(kube, AlwaysLeader(), clock, CollectorRegistry(), QUICK)
-    chosen = DashboardSettings(**({"link": LINK} | settings))
+    given: dict[str, Any] = {"link": LINK, "leases": False} | settings
+    chosen = DashboardSettings(**given)
     dashboard = Dashboard(
         defender,
         kube,

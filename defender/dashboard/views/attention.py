@@ -1,7 +1,8 @@
-"""What a person on call must see first: what is stopped and why, and what can be done. Pure.
+"""What a person on call must see first: faults, what is stopped and why, what can be done. Pure.
 
-First faults of Kube Defender itself and of the whole fleet, then what only people can resolve: jobs
-that wait for a person, and pauses. Then what limits hold, summed up by reason and scope.
+The headline is about nodes. Rows follow: faults of Kube Defender itself and of the whole fleet,
+then what only people can resolve: jobs that wait for a person, stopped rollouts, programs and
+agents that do not run, and pauses. Then what limits hold, and what rules in DryRun would do.
 """
 
 from collections import defaultdict
@@ -11,12 +12,16 @@ from datetime import datetime
 from typing import ClassVar
 
 from defender.breaker.control_path import SCOPE as CONTROL_PATH
-from defender.dashboard.fleet import Counts
-from defender.dashboard.node_state import FOR_PEOPLE, NodeDisplayState, leading, of_job
+from defender.dashboard.node_state import NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.pauses import paused
 from defender.jobs import ObservedJob
+from defender.lifesigns import agent_of
+from defender.overview.programs import cover_agents
+from defender.overview.records import DryRunView, current_dry_runs
+from defender.overview.situation import waits_for_person
+from defender.overview.summary import FleetSummary, FleetSurroundings, summarize_fleet
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -47,57 +52,99 @@ class AttentionRow:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """State of the fleet, in one sentence and by state."""
+    """State of the fleet: its faults, and apart from them what is done.
+
+    since: start of the oldest present fault.
+    causes: what the faults are inferred to come from.
+    activities: (letter of a state, text).
+    """
 
     template: ClassVar[str] = "parts/headline.html"
     sentence: str
     calm: bool
     nodes: int
-    counts: Counts
+    since: datetime | None = None
+    causes: tuple[str, ...] = ()
+    activities: tuple[tuple[str, str], ...] = ()
     key: str = "headline"
 
 
-def headline(scene: Scene) -> Headline:
-    counts = dict(scene.fleet.counts())
-    parts = [
-        _describe_count(
-            counts.get(NodeDisplayState.PERSON, 0),
-            "job waits for a person",
-            "jobs wait for a person",
-        ),
-        _describe_count(counts.get(NodeDisplayState.ON_HOLD, 0), "job is held", "jobs are held"),
-        _describe_count(
-            counts.get(NodeDisplayState.REPAIRING, 0),
-            "node is being repaired",
-            "nodes are being repaired",
-        ),
-        _describe_count(
-            counts.get(NodeDisplayState.FAULTY, 0), "node is faulty", "nodes are faulty"
-        ),
-    ]
-    clauses = [part for part in parts if part]
-    sentence = (
-        f"{_listed(clauses)}." if clauses else "All is well: nothing is held, nothing is faulty."
+ACTIVITY_STATES = {
+    "person": NodeDisplayState.PERSON,
+    "held": NodeDisplayState.ON_HOLD,
+    "repairing": NodeDisplayState.REPAIRING,
+    "dry-run": NodeDisplayState.FAULTY,
+    "unattended": NodeDisplayState.FAULTY,
+    "upgrading": NodeDisplayState.UPGRADING,
+}
+NOTICE_LINKS = {
+    "rollout": ("/rollouts", "See the rollouts"),
+    "rules": ("/rules", "See the rules"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FirstGlance:
+    """The headline of the fleet page and the rows below it."""
+
+    headline: Headline
+    rows: list[AttentionRow]
+
+
+def first_glance(scene: Scene) -> FirstGlance:
+    summary = summary_of(scene)
+    rows = attention(scene, summary)
+    return FirstGlance(_headline(scene, summary, rows), rows)
+
+
+def _headline(scene: Scene, summary: FleetSummary, rows: list[AttentionRow]) -> Headline:
+    calm = summary.calm and not scene.ready and not rows
+    sentence = summary.sentence if calm or not summary.calm else "No node has a fault."
+    activities = tuple((ACTIVITY_STATES[kind].letter, text) for kind, text in summary.activities())
+    return Headline(sentence, calm, summary.nodes, summary.since, summary.causes, activities)
+
+
+def summary_of(scene: Scene) -> FleetSummary:
+    agents = (agent_of(node) for node in scene.nodes.values())
+    rules = scene.rules.values()
+    around = FleetSurroundings(
+        rules=scene.rules,
+        rollouts=scene.rollouts,
+        programs=scene.programs,
+        agents=cover_agents(scene.programs, agents, rules),
+        causes=tuple(_causes(scene)),
+        stale="" if scene.loaded and not scene.late else "some caches are not current",
     )
-    return Headline(sentence, not clauses, len(scene.fleet), tuple(counts.items()))
+    return summarize_fleet(scene.fleet.situations(), around)
 
 
-def _describe_count(many: int, singular: str, more: str) -> str:
-    return "" if not many else f"{many} {singular if many == 1 else more}"
+def _causes(scene: Scene) -> Iterator[str]:
+    """Yield what Kube Defender's breakers found faults to have in common."""
+    if scene.control.breakers.control_path.frozen is not None:
+        yield "the control path, not the nodes"
+    for policy in scene.control.policies or (scene.control.fallback,):
+        for cause, value in sorted(scene.control.breakers.causes(policy.name)):
+            yield f"{cause} {value}"
 
 
-def _listed(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
-
-
-def attention(scene: Scene) -> list[AttentionRow]:
+def attention(scene: Scene, summary: FleetSummary) -> list[AttentionRow]:
     return [
         *_trouble(scene),
         *_breakers(scene),
         *_for_people(scene),
+        *_notices(summary),
         *_pauses(scene),
         *_waiting_jobs(scene),
+        *_dry_runs(scene),
     ]
+
+
+def _notices(summary: FleetSummary) -> Iterator[AttentionRow]:
+    for notice in summary.notices:
+        link, press = NOTICE_LINKS.get(notice.kind, ("", ""))
+        key = f"{notice.kind}-{notice.key}"
+        kind = "person" if notice.kind == "rollout" else "trouble"
+        yield AttentionRow(key, kind, notice.title, notice.why, None, notice.remedy, link, press)
 
 
 def _trouble(scene: Scene) -> Iterator[AttentionRow]:
@@ -113,10 +160,7 @@ def _trouble(scene: Scene) -> Iterator[AttentionRow]:
 
 def _for_people(scene: Scene) -> Iterator[AttentionRow]:
     waiting = [
-        job
-        for jobs in scene.open_jobs.values()
-        for job in jobs.values()
-        if job.status.phase in FOR_PEOPLE
+        job for jobs in scene.open_jobs.values() for job in jobs.values() if waits_for_person(job)
     ]
     waiting.sort(key=lambda job: (job.status.phase != JobPhase.AWAITING_APPROVAL, _made(job)))
     for job in waiting[:MOST]:
@@ -203,3 +247,31 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
 
 def _oldest(jobs: list[ObservedJob]) -> datetime | None:
     return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)
+
+
+def _dry_runs(scene: Scene) -> Iterator[AttentionRow]:
+    """Yield what rules in DryRun would do about present faults, by rule, the most nodes first."""
+    by_rule: dict[str, list[tuple[str, DryRunView]]] = defaultdict(list)
+    for name in (each.name for each in scene.fleet.situations() if each.dry_runs):
+        if (node := scene.nodes.get(name)) is not None:
+            for run in current_dry_runs(scene.records.get(name), node, scene.rules):
+                by_rule[run.remedier].append((name, run))
+    ordered = sorted(by_rule.items(), key=lambda item: (-len(item[1]), item[0]))
+    for rule, runs in ordered[:MOST]:
+        name, run = min(runs, key=lambda each: str(each[1].began))
+        single = len(runs) == 1
+        who = name if single else f"{len(runs)} nodes"
+        yield AttentionRow(
+            f"dry-run-{rule}", "dry-run", f"{who} would be repaired by {rule}, which is in DryRun",
+            would_have(run), run.began, "Set its mode to Enforce or Approve to let it act.",
+            f"/nodes/{name}" if single else "/rules", "See it" if single else "See the rules",
+        )  # fmt: skip
+
+
+def would_have(run: DryRunView) -> str:
+    """Return what the rule would have done last, and Kube Defender's verdict on it."""
+    last = run.last
+    if last is None:
+        return ""
+    done = f"Would have: {last.steps or last.rung}." if last.steps or last.rung else ""
+    return " ".join(text for text in (done, last.verdict) if text)

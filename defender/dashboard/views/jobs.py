@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.node_state import FOR_PEOPLE, ZONE, NodeDisplayState, of_job
+from defender.dashboard.node_state import ZONE, NodeDisplayState, of_job
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 from defender.jobs import ObservedJob
+from defender.overview.situation import waits_for_person
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 200
@@ -54,7 +55,7 @@ def _shows(job: ObservedJob, show: str) -> bool:
         case "closed":
             return not job.open
         case "person":
-            return job.status.phase in FOR_PEOPLE
+            return waits_for_person(job)
         case "held":
             return of_job(job) is NodeDisplayState.ON_HOLD
         case _:

@@ -9,11 +9,10 @@ from defender.dashboard.render import PagePart
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
+from defender.overview.notices import has_stopped, stop_reason
 
 MOST, MOST_NAMED = 1000, 10
 AT_WORK = ("Staging", "Updating", "Inspecting", "Baking", "RollingBack")
-TELLING = ("Paused", "Degraded", "Progressing")
-"""The first of these conditions that is True gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart
 
 def _row(rollout: SetRollout) -> RolloutRow:
     status, counts, batch = rollout.status, rollout.status.counts, rollout.status.batch
-    reason, why = _why(rollout)
+    reason, why = stop_reason(rollout)
     failed = () if batch is None else batch.failed
     started = batch is not None and batch.index > 0
     return RolloutRow(
@@ -85,15 +84,5 @@ def _row(rollout: SetRollout) -> RolloutRow:
         why=why,
         failed=failed[:MOST_NAMED],
         more_failed=max(0, len(failed) - MOST_NAMED),
-        stopped=status.phase in ("Paused", "RollingBack") or reason in ("RolledBack", "Conflict"),
+        stopped=has_stopped(rollout),
     )
-
-
-def _why(rollout: SetRollout) -> tuple[str, str]:
-    """Return reason and message, both "" if there is nothing to say."""
-    by_type = {condition.type: condition for condition in rollout.status.conditions}
-    for type_ in TELLING:
-        current = by_type.get(type_)
-        if current is not None and current.status == "True" and current.message:
-            return current.reason, current.message
-    return "", ""

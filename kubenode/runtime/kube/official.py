@@ -75,6 +75,21 @@ def connect(
     return InClusterTransport(user_agent)
 
 
+def describe_target(kubeconfig: str | None = None, context: str | None = None) -> str:
+    """Describe the cluster to which `connect` connects: context, server and file.
+
+    Raises KubeconfigError.
+    """
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
+    if not paths:
+        return "the cluster of this pod"
+    _check(paths, context)
+    config = KubeConfigMerger(paths).config  # type: ignore[no-untyped-call]
+    current = KubeConfigLoader(config, context).current_context  # type: ignore[no-untyped-call]
+    cluster = config["clusters"].get_with_name(current["context"]["cluster"])["cluster"]
+    return f"context {current['name']} ({cluster['server']}, kubeconfig {paths})"
+
+
 def connect_as(
     token: str, kubeconfig: str | None = None, context: str | None = None
 ) -> CredentialsTransport:

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from support.command import kubenode
+from support.command import kubenode, started
+from support.defender_objects import job_object
 from support.embedded import EmbeddedPlane
 from support.remedy_cluster import JOBS, Cluster, connected, operating
 from support.remedy_engine import a_diagnoser
@@ -197,3 +198,14 @@ async def test_a_dry_run_by_hand_plans_and_acts_on_nothing(
         assert "it plans, and acts on nothing" in told
         await cluster.wait(lambda j: phase(j) == "Shadowed")
     assert {phase(job) for job in await cluster.jobs()} == {"Shadowed"}
+
+
+async def test_watch_prints_a_job_that_comes_later(plane: EmbeddedPlane, cluster: Cluster) -> None:
+    words = ("--kubeconfig", str(plane.kubeconfig), "job", "list", "--watch", "--node", "w7")
+    with started(*words) as process:
+        assert process.stdout is not None
+        head = await asyncio.to_thread(process.stdout.readline)
+        assert head.split() == ["NAME", "NODE", "RULE", "PHASE", "RUNG", "HOLD", "AGE"]
+        await cluster.kube.create(JOBS, job_object("w7", SystemClock().now(), phase="Running"))
+        line = await asyncio.to_thread(process.stdout.readline)
+    assert line.split()[:2] == ["job-w7", "w7"]

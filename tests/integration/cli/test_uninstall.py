@@ -9,9 +9,10 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from support.command import kubenode
+from support.command import kubenode, started
 from support.defender_objects import job_object, node_object
 from support.embedded import EmbeddedPlane
+from support.waiting import until
 
 from kubenode.runtime.clock import SystemClock
 
@@ -47,7 +48,7 @@ def plane() -> Iterator[EmbeddedPlane]:
 
 
 def uninstall(plane: EmbeddedPlane, *words: str) -> CompletedProcess[str]:
-    return kubenode("uninstall", *words, "--kubeconfig", plane.kubeconfig, limit=120)
+    return kubenode("uninstall", "--yes", *words, "--kubeconfig", plane.kubeconfig, limit=120)
 
 
 def there(plane: EmbeddedPlane, plural: str) -> list[str]:
@@ -79,7 +80,9 @@ def test_who_keeps_the_agent_is_named_and_nothing_is_left_without_programs(
     spaces = plane.get("/api/v1/namespaces")["items"]
     names = {item["metadata"]["name"] for item in [*kinds, *spaces]}
     assert [name for name in names if "kubenode" in name] == []
-    assert uninstall(plane).stdout.splitlines() == done.stdout.splitlines()[-1:], "once more"
+    again = uninstall(plane)
+    assert again.stdout.splitlines()[-1:] == done.stdout.splitlines()[-1:], "once more"
+    assert "gone" not in again.stdout
 
 
 def test_marks_whose_owners_are_gone_are_taken_off_nodes(plane: EmbeddedPlane) -> None:
@@ -105,6 +108,58 @@ def test_a_job_whose_operator_is_gone_is_waited_for_by_name(plane: EmbeddedPlane
     assert "remedyoperationjobs: 1 are still there: job-n1" in done.stderr
     assert "kubenode-system/kubenode-remedy: nobody" in done.stderr
     assert "kubenode run all" in done.stderr
+
+
+RULE = OURS | {
+    "kind": "NodeRemedier",
+    "metadata": {"name": "r1"},
+    "spec": {
+        "nodes": {},
+        "when": {"condition": {"type": "Ready", "status": "False"}},
+        "ladder": [{"name": "tell", "steps": [{"notify": {}}]}],
+    },
+}
+
+
+def everything(plane: EmbeddedPlane) -> tuple[list[str], list[str]]:
+    kinds = plane.get("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")["items"]
+    return there(plane, "noderemediers"), sorted(item["metadata"]["name"] for item in kinds)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [((), 2, "there is no terminal on which to ask; pass --yes"), (("--dry-run",), 0, "")],
+)
+def test_without_consent_nothing_is_deleted_and_the_plan_is_printed(
+    plane: EmbeddedPlane, words: tuple[str, ...], code: int, text: str
+) -> None:
+    create(plane, RULE)
+    before = everything(plane)
+    done = kubenode("uninstall", *words, "--kubeconfig", plane.kubeconfig)
+    assert (done.returncode, text in done.stderr) == (code, True), done.stderr
+    assert f"from context embedded ({plane.server}, kubeconfig" in done.stdout
+    assert "objects: 1 noderemediers" in done.stdout
+    assert f"{len(before[1])} kinds, with no other objects" in done.stdout
+    assert "namespaces: kubenode-system, kubenode-agents" in done.stdout
+    assert everything(plane) == before
+
+
+def test_kinds_stay_while_all_programs_run_in_one_process(plane: EmbeddedPlane) -> None:
+    create(plane, RULE)
+    with started("run", "all", "--kubeconfig", plane.kubeconfig, "--health-port", "0") as programs:
+        until(lambda: holder(plane, "kubenode-all"), "the Lease is held", 60)
+        done = uninstall(plane)
+        assert programs.poll() is None
+    assert done.returncode == 0, done.stderr
+    assert "stop the holder of Lease kubenode-all (`kubenode run all`)" in done.stdout
+    rules, kinds = everything(plane)
+    assert rules == [] and "noderemediers.kubenode.io" in kinds
+
+
+def holder(plane: EmbeddedPlane, name: str) -> str:
+    path = "/apis/coordination.k8s.io/v1/namespaces/kubenode-system/leases"
+    leases = {item["metadata"]["name"]: item["spec"] for item in plane.get(path)["items"]}
+    return str(leases.get(name, {}).get("holderIdentity") or "")
 
 
 def test_kinds_stay_as_long_as_a_release_of_helm_is_there(plane: EmbeddedPlane) -> None:

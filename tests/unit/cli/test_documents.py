@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from kubenode.cli.app import app
 from kubenode.cli.documents import UnreadableDocument, files, read
 
 TEXT = """\
@@ -111,3 +113,12 @@ def test_what_would_grow_without_end_is_refused(tmp_path: Path, text: str, words
     file.write_text(text)
     with pytest.raises(UnreadableDocument, match=words):
         list(read(file))
+
+
+def test_a_dash_reads_standard_input() -> None:
+    text = (
+        "apiVersion: kubenode.io/v1alpha1\nkind: NodeRemedier\nmetadata: {name: x}\nspec: {a: 1}\n"
+    )
+    done = CliRunner().invoke(app, ["rules", "lint", "-"], input=text)
+    assert done.exit_code == 1
+    assert "-:4:" in done.stdout and "spec.a" in done.stdout

@@ -1,9 +1,19 @@
 """Exit codes, and errors as sentences: a traceback is for our own mistakes only."""
 
 import pytest
+from ruamel.yaml import YAML
+from support.documented import ROOT
 
 from kubenode.cli import unsupported
-from kubenode.cli.exits import Exit, Refusal, explained
+from kubenode.cli.exits import (
+    OPERATED,
+    PEOPLE,
+    WRITER_ROLES,
+    Exit,
+    Refusal,
+    explained,
+    role_for,
+)
 from kubenode.runtime.kube.errors import ServerUnreachable, Unauthorized
 from kubenode.runtime.kube.official import KubeconfigError
 from kubenode.runtime.process import CannotStart
@@ -38,6 +48,37 @@ def test_our_own_mistakes_are_not_hidden() -> None:
     group = ExceptionGroup("tasks", [CannotStart("a port"), ZeroDivisionError()])
     with pytest.raises(ExceptionGroup), explained():
         raise group
+
+
+@pytest.mark.parametrize(
+    ("request_line", "role"),
+    [
+        ("GET /apis/kubenode.io/v1alpha1/permits", "ClusterRole kubenode-viewer of"),
+        ("GET /api/v1/nodes", "ClusterRole kubenode-viewer of"),
+        ("GET /api/v1/namespaces/x/secrets", "ask an administrator"),
+        ("PATCH /apis/kubenode.io/v1alpha1/remedyoperationjobs/j", "kubenode-approver of"),
+        ("POST /apis/kubenode.io/v1alpha1/remedyoperationjobs", "kubenode-operator of"),
+        ("PATCH /apis/kubenode.io/v1alpha1/defenderpolicies/d", "kubenode-operator of"),
+        ("DELETE /apis/kubenode.io/v1alpha1/machines/m", "kubenode-machine-exporter of"),
+        ("DELETE /apis/kubenode.io/v1alpha1/noderemediers/r", "ask an administrator"),
+        ("", "ask an administrator"),
+    ],
+)
+def test_a_missing_right_names_the_least_role_that_has_it(request_line: str, role: str) -> None:
+    assert role in role_for(request_line)
+
+
+def test_roles_that_messages_name_have_the_rights() -> None:
+    documents = YAML(typ="safe").load_all((ROOT / PEOPLE).read_text())
+    roles = {d["metadata"]["name"]: d["rules"] for d in documents}
+    verbs = {"PATCH": "patch", "POST": "create", "DELETE": "delete"}
+    for (method, resource), role in WRITER_ROLES.items():
+        assert any(
+            resource in rule["resources"] and verbs[method] in rule["verbs"] for rule in roles[role]
+        )
+    for resource in OPERATED:
+        if resource != "machines":
+            assert any(resource in r["resources"] for r in roles["kubenode-operator"])
 
 
 @pytest.mark.parametrize("version", [(3, 10), (3, 15)])

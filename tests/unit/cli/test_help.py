@@ -1,5 +1,7 @@
 """What `--help` says is what was written: brackets are markup to what prints it, if not escaped."""
 
+import re
+import shlex
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,6 +33,29 @@ def test_no_word_of_help_is_taken_for_markup(path: tuple[str, ...]) -> None:
     texts = [command.help, command.epilog, *(getattr(p, "help", None) for p in command.params)]
     for text in filter(None, texts):
         assert Text.from_markup(text).plain == text.replace("\\[", "[")
+
+
+EXAMPLES = {
+    path: example
+    for path, command in ALL.items()
+    for example in re.findall(r"Example: `(?:source <\()?(.+?)\)?`", command.help or "")
+}
+FIRST = (
+    "status", "doctor", "uninstall", "pause", "resume", "approve", "deny", "job list", "job run",
+    "explain node", "explain job", "rules lint", "rules test", "rules install", "completion",
+)  # fmt: skip
+"""Commands that a user types first."""
+
+
+def test_commands_that_a_user_types_first_have_an_example() -> None:
+    assert {tuple(words.split()) for words in FIRST} <= set(EXAMPLES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=" ".join)
+def test_an_example_is_a_call_of_its_command(path: tuple[str, ...]) -> None:
+    program, *words = shlex.split(EXAMPLES[path])
+    assert program == "kubenode" and tuple(words[: len(path)]) == path
+    ALL[path].make_context(path[-1], words[len(path) :])
 
 
 def test_lint_says_how_a_finding_is_written() -> None:

@@ -9,7 +9,7 @@ from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.job_access import Unsigned, refusals
 from kubenode.cli.job_decisions import rung_number
-from kubenode.cli.job_list import _order
+from kubenode.cli.job_list import order
 from kubenode.cli.lengths import length
 from kubenode.runtime.kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerUnreachable
 
@@ -35,8 +35,8 @@ def test_a_length_has_two_units_at_most(seconds: float, said: str) -> None:
 def test_jobs_that_wait_for_a_person_stand_first_and_those_that_are_over_last() -> None:
     phases = ["Succeeded", "Running", "NeedsHuman", "Shadowed", "AwaitingApproval", "Pending"]
     jobs = [RemedyOperationJob.model_validate(a_job(phase)) for phase in phases]
-    found = [str(job.status.phase) for job in sorted(jobs, key=_order)]
-    assert set(found[:2]) == {"NeedsHuman", "AwaitingApproval"}
+    found = [str(job.status.phase) for job in sorted(jobs, key=order)]
+    assert found[:2] == ["NeedsHuman", "AwaitingApproval"]
     assert set(found[-2:]) == {"Succeeded", "Shadowed"}
 
 
@@ -55,7 +55,7 @@ def test_a_rung_that_is_not_there_is_a_mistake_of_usage() -> None:
     ("error", "told"),
     [
         (NotFound(404, "NotFound", "x"), "there is no job j1; `kubenode job list`"),
-        (Forbidden(403, "Forbidden", "user bob"), "you may not patch remedyoperationjobs"),
+        (Forbidden(403, "Forbidden", "user bob"), "ClusterRole kubenode-approver of"),
         (Conflict(409, "Conflict", "changed"), "the API server refused it: changed"),
         (KubeError(422, "Invalid", 'webhook "w" denied the request: too late'), "too late"),
         (KubeError(500, "InternalError", "failed calling webhook: refused"), "remedy operator up"),
@@ -67,6 +67,14 @@ def test_what_the_server_refuses_is_a_sentence(error: KubeError, told: str) -> N
     assert told in str(raised.value)
     assert raised.value.code is Exit.FINDING
     assert isinstance(raised.value, Unsigned) == ("failed calling" in error.message)
+
+
+def test_a_read_that_is_forbidden_names_the_viewer() -> None:
+    with (
+        pytest.raises(Refusal, match=r"you may not list remedyoperationjobs.*kubenode-viewer of"),
+        refusals("list", ""),
+    ):
+        raise Forbidden(403, "Forbidden", "user bob")
 
 
 def test_a_server_that_does_not_answer_is_no_refusal() -> None:

@@ -11,6 +11,7 @@ from defender.dashboard.fleet import FleetGrid, Quiet, Tile, columns, zones
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
 from defender.jobs import ObservedJob
+from defender.overview.situation import NodeEvidence
 from kubenode.runtime.kube.objects import Node
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
@@ -26,8 +27,14 @@ def job(phase: str, **given: object) -> ObservedJob:
     return msgspec.convert(a_job("n1", phase, **given), ObservedJob, strict=False)  # type: ignore[arg-type]
 
 
+def notifying() -> ObservedJob:
+    body = a_job("n1", "Running")
+    body["spec"]["ladder"] = [{"name": "page", "steps": [{"notify": {}}]}]
+    return msgspec.convert(body, ObservedJob, strict=False)
+
+
 def stands(a: Node, *jobs: ObservedJob) -> Cell:
-    return cell_of(a, member_of(a, NOW, timedelta(minutes=5)), jobs, [])
+    return cell_of(NodeEvidence(a, member_of(a, NOW, timedelta(minutes=5)), jobs))
 
 
 HELD = ("ConcurrencyLimit", "cluster", "cluster: 4 of 4 permits are held")
@@ -45,6 +52,7 @@ HELD = ("ConcurrencyLimit", "cluster", "cluster: 4 of 4 permits are held")
         ([job("AwaitingApproval")], NodeDisplayState.PERSON),
         ([job("NeedsHuman")], NodeDisplayState.PERSON),
         ([job("Pending")], NodeDisplayState.FAULTY),
+        ([notifying()], NodeDisplayState.FAULTY),
         ([job("Pending", mode="DryRun"), job("Running")], NodeDisplayState.REPAIRING),
     ],
 )

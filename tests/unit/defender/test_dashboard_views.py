@@ -8,106 +8,36 @@ from typing import Any
 
 import msgspec
 import pytest
+from support.dashboard_scenes import NOW, a_scene, busy, rows
 from support.dashboard_world import (
     a_job,
     a_node,
     a_rollout,
     a_rule,
-    some_jobs,
     some_rollouts,
-    some_rules,
 )
 
-from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
-from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.forms import ends, wanted_pause
-from defender.dashboard.node_state import cell_of
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer, View, seconds
 from defender.dashboard.rollout import SetRollout
-from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
-from defender.dashboard.views.attention import AttentionRow, attention, headline
+from defender.dashboard.views.attention import first_glance
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.summary import Summary
 from defender.eviction import preview
 from defender.jobs import ObservedJob
-from defender.policies import read_policy
-from kubenode.api.v1alpha1 import default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import HoldReason, Reason
-from kubenode.runtime.kube.objects import Node, Pod, PodDisruptionBudget
+from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
 
-NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{191*193}}"
 
 
-def a_scene(
-    node_bodies: list[dict[str, Any]],
-    job_bodies: list[dict[str, Any]] | None = None,
-    rule_bodies: list[dict[str, Any]] | None = None,
-    pauses_: list[Pause] | None = None,
-    **given: Any,
-) -> Scene:
-    control, fleet = RiskControl(), FleetGrid()
-    policy = default_policy()
-    spec = policy.spec.model_copy(update={"pauses": pauses_ or []})
-    made_policy = policy.model_copy(update={"spec": spec})
-    kept = read_policy(msgspec.json.encode(made_policy.to_dict()))
-    control.govern([kept], NOW)
-    for body in job_bodies or []:
-        body["metadata"]["uid"] = f"uid of {body['metadata']['name']}"
-    found = [msgspec.convert(body, ObservedJob, strict=False) for body in job_bodies or []]
-    open_jobs: dict[str, dict[str, ObservedJob]] = {}
-    for each in found:
-        control.job_changed(None, each, NOW)
-        if each.open:
-            open_jobs.setdefault(each.spec.node_name, {})[each.metadata.name] = each
-    nodes_ = {}
-    for body in node_bodies:
-        body["metadata"].setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
-        node = msgspec.convert(body, Node, strict=False)
-        name = node.metadata.name
-        nodes_[name] = node
-        control.node_changed(name, node, NOW)
-        fleet.put(cell_of(node, control.census.member(name), open_jobs.get(name, {}).values(), []))
-    made = [
-        msgspec.json.decode(msgspec.json.encode(body), type=RuleView) for body in rule_bodies or []
-    ]
-    return Scene(
-        control,
-        fleet,
-        nodes_,
-        {each.metadata.name: each for each in found},
-        {kept.name: kept},
-        {rule.metadata.name: rule for rule in made},
-        open_jobs,
-        NOW,
-        **given,
-    )
-
-
-def busy() -> Scene:
-    names = sorted({body["spec"]["nodeName"] for body in some_jobs()})
-    return a_scene([a_node(name) for name in names], some_jobs(), some_rules())
-
-
-def rows(scene: Scene, kind: str) -> list[AttentionRow]:
-    return [row for row in attention(scene) if row.kind == kind]
-
-
 # -- what needs somebody
-
-
-def test_the_headline_says_what_is_going_on_or_that_nothing_is() -> None:
-    assert headline(busy()).sentence == (
-        "2 jobs wait for a person, 3 jobs are held and 2 nodes are being repaired."
-    )
-    calm = headline(a_scene([a_node("n1")]))
-    assert calm.calm and "All is well" in calm.sentence
 
 
 def test_those_who_wait_for_a_person_come_first_and_say_what_pressing_does() -> None:
@@ -116,7 +46,7 @@ def test_those_who_wait_for_a_person_come_first_and_say_what_pressing_does() -> 
     assert approval.press == "Approve or deny"
     assert "within the limits" in approval.may
     assert human.title == "n00093 needs a person"
-    assert attention(busy())[0].kind == "person", "no breaker is open"
+    assert first_glance(busy()).rows[0].kind == "person", "no breaker is open"
 
 
 def test_holds_are_summed_up_by_reason_and_scope() -> None:

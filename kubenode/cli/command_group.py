@@ -1,0 +1,126 @@
+"""Groups and commands of `kubenode`: flags that name the cluster, accepted at every level.
+
+`kubenode --context X job list`, `kubenode job --context X list` and `kubenode job list --context X`
+are the same command, as with kubectl. The deepest flag wins, then KUBENODE_* variables apply.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup, TyperOption
+
+PANEL = "Cluster"
+META = "kubenode.cluster"
+"""Key of the context's `meta` under which groups store the flags that they got."""
+SYSTEM_NAMESPACE = "kubenode-system"
+
+
+def inherit(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
+    """Return the value of a command's flag; if it was not given, the value of a group's flag."""
+    source = ctx.get_parameter_source(param.name)
+    if source is not None and source.name == "COMMANDLINE":
+        return value
+    inherited: str | None = ctx.meta.get(META, {}).get(param.name, value)
+    return inherited
+
+
+GroupKubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", metavar="FILE", rich_help_panel=PANEL,
+                 help="Cluster to use, for the command that follows."),
+]  # fmt: skip
+GroupContext = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", rich_help_panel=PANEL,
+                 help="Context of the kubeconfig."),
+]  # fmt: skip
+GroupNamespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", rich_help_panel=PANEL,
+                 help=f"Namespace of KubeNode's programs; default {SYSTEM_NAMESPACE}."),
+]  # fmt: skip
+
+
+def store_cluster(
+    ctx: typer.Context,
+    kubeconfig: GroupKubeconfig = None,
+    context: GroupContext = None,
+    namespace: GroupNamespace = None,
+) -> None:
+    """Store the flags of a group for its commands."""
+    flags = {"kubeconfig": kubeconfig, "context": context, "namespace": namespace}
+    given = {name: value for name, value in flags.items() if value is not None}
+    ctx.meta[META] = {**ctx.meta.get(META, {}), **given}
+
+
+class KubenodeCommand(TyperCommand):
+    """A command. If it connects to a cluster, it accepts `-n`, as every command of kubectl does."""
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__(name, **settings)
+        for param in self.params:
+            _accept_any_case(param)
+        names = {param.name for param in self.params}
+        if "kubeconfig" in names and "namespace" not in names:
+            self.params.append(_ignored_namespace())
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_flag_types(self, ctx)
+        super().format_help(ctx, formatter)
+
+
+class KubenodeGroup(TyperGroup):
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _hide_flag_types(self, ctx)
+        super().format_help(ctx, formatter)
+
+
+class CommandGroup(typer.Typer):
+    """A group of commands, with the flags that name the cluster."""
+
+    def __init__(self, **settings: Any) -> None:
+        defaults: dict[str, Any] = {"cls": KubenodeGroup, "callback": store_cluster}
+        defaults["no_args_is_help"] = True
+        super().__init__(**(defaults | settings))
+
+    def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
+        return super().command(name, **({"cls": KubenodeCommand} | settings))
+
+
+def _accept_any_case(param: Any) -> None:
+    """Accept the values of an enumeration in any case: `--mode dryrun`, `-o JSON`."""
+    choices = param.type_descriptor.choices
+    if choices is not None:
+        param.type_descriptor.parameter_info.case_sensitive = False
+        param.metavar = param.metavar or "|".join(choice.value for choice in choices)
+
+
+def _hide_flag_types(command: TyperCommand | TyperGroup, ctx: Any) -> None:
+    """Keep `<bool>` out of the help of flags, which take no value."""
+    for param in command.get_params(ctx):
+        if isinstance(param, TyperOption) and param.is_flag and param.metavar is None:
+            param.metavar = ""
+
+
+@cache
+def _ignored_namespace() -> TyperOption:
+    """Build the option `-n` of commands that read no namespace."""
+    program = typer.Typer()
+
+    @program.command()
+    def flags(
+        namespace: Annotated[
+            str | None,
+            typer.Option("--namespace", "-n", metavar="NAME", rich_help_panel=PANEL,
+                         help="Accepted as by kubectl; this command reads no namespace."),
+        ] = None,
+    ) -> None:  # fmt: skip
+        """Carry the option."""
+
+    params = typer.main.get_command(program).params
+    option = next(param for param in params if param.name == "namespace")
+    assert isinstance(option, TyperOption)
+    option.expose_value = False
+    return option

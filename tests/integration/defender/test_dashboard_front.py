@@ -1,0 +1,81 @@
+"""The Fleet page's first glance, read from an API server: leaders, agents, dry runs, conditions."""
+
+import pytest
+from support.dashboard_running import api_server, dashboard_over
+from support.dashboard_world import RULES, a_node, a_rule, condition, put, stamp
+from support.running import until
+
+from defender.dashboard.views.attention import first_glance
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
+
+pytestmark = pytest.mark.integration
+
+
+async def make_lease(kube: Kube, namespace: str, name: str) -> None:
+    body = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"holderIdentity": "x", "renewTime": stamp().replace("Z", ".000000Z")},
+    }
+    await kube.create(paths.leases(namespace), body)
+
+
+async def test_first_glance_names_missing_leaders_and_agents_until_their_leases_are_renewed() -> (
+    None
+):
+    async with api_server() as (api, kube):
+        await put(kube, RULES, a_rule("kernel-deadlock"))
+        for namespace in ("kubenode-system", "kubenode-agents"):
+            await kube.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
+        for name in ("n1", "n2"):
+            await kube.create(paths.nodes(), a_node(name))
+        await make_lease(kube, "kubenode-agents", "n2")
+        async with dashboard_over(api, kube, leases=True) as running:
+            board = running.dashboard.board
+            await until(lambda: board.scene().programs.agents is not None, 20, "leases are read")
+            titles = [row.title for row in first_glance(board.scene()).rows]
+            assert titles == [
+                "The Remedy operator has no leader",
+                "1 of 2 nodes have an agent; 1 rule needs one",
+            ]
+            await make_lease(kube, "kubenode-system", "kubenode-all")
+            assert board.leases is not None
+            await board.leases.read()
+            titles = [row.title for row in first_glance(board.scene()).rows]
+            assert titles == ["1 of 2 nodes have an agent; 1 rule needs one"]
+
+
+async def test_first_glance_follows_conditions_rules_and_dry_runs() -> None:
+    async with api_server() as (api, kube):
+        made = await kube.create(paths.nodes(), a_node("n1"))
+        async with dashboard_over(api, kube) as running:
+            board = running.dashboard.board
+
+            def sentence() -> str:
+                return first_glance(board.scene()).headline.sentence
+
+            assert sentence().startswith("All is well")
+            bad = [condition("KernelDeadlock", "True", "DockerHung", "", 60.0)]
+            patch = {"status": {"conditions": bad}}
+            await kube.patch(paths.node("n1", "status"), patch, STRATEGIC_PATCH)
+            await put(kube, RULES, a_rule("kernel-deadlock", "DryRun"))
+            faulty = "1 of 1 nodes has a fault: KernelDeadlock on 1."
+            await until(lambda: sentence() == faulty, 20, "the rule reads the condition")
+            run = {
+                "remedier": "kernel-deadlock", "faultClass": "kernel_deadlock", "count": 1,
+                "first": stamp(50), "recent": [{"at": stamp(50), "firstTrue": stamp(60),
+                                                "rung": "reboot", "said": "would have"}],
+            }  # fmt: skip
+            spec = {"nodeUID": made["metadata"]["uid"], "dryRuns": [run]}
+            await put(kube, paths.custom("noderecords"), {
+                "apiVersion": "kubenode.io/v1alpha1", "kind": "NodeRecord",
+                "metadata": {"name": "n1"}, "spec": spec,
+            })  # fmt: skip
+
+            def activities() -> list[str]:
+                return [text for _, text in first_glance(board.scene()).headline.activities]
+
+            would = "1 node would be repaired, but its rules are in DryRun"
+            await until(lambda: activities() == [would], 20, "the dry run is shown")
+            await kube.patch(f"{RULES}/kernel-deadlock", {"spec": {"mode": "Off"}})
+            await until(lambda: sentence().startswith("All is well"), 20, "the rule is off")

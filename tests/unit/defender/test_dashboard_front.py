@@ -1,0 +1,73 @@
+"""The Fleet page's headline and rows: faults first, and calm only if nothing is missing."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from support.dashboard_scenes import a_scene, busy, headline, rows
+from support.dashboard_world import a_node, a_rule, condition, some_rollouts, some_rules
+
+from defender.dashboard.rollout import SetRollout
+from defender.dashboard.views.attention import first_glance
+from defender.overview.programs import ProgramSight
+from defender.overview.records import RecordView
+
+
+def test_headline_counts_faulty_nodes_first_and_says_apart_what_is_done() -> None:
+    found = headline(busy())
+    assert found.sentence == "7 of 8 nodes have a fault: kernel_deadlock on 7."
+    assert [text for _, text in found.activities] == [
+        "2 jobs wait for a person",
+        "3 jobs are held",
+        "2 nodes are being repaired",
+    ]
+    assert not found.calm and found.since is not None
+    calm = headline(a_scene([a_node("n1")]))
+    assert calm.calm and "All is well" in calm.sentence
+
+
+def test_fault_of_a_rule_in_dry_run_is_in_the_headline_and_says_what_would_be_done() -> None:
+    ill = a_node("n1")
+    ill["metadata"]["uid"] = "u1"
+    ill["status"]["conditions"].append(condition("KernelDeadlock", "True", "Hung", "", 60.0))
+    last = {"at": "2026-11-22T02:30:00Z", "rung": "reboot", "steps": "cordon, migrate, reboot",
+            "said": "Kube Defender would have granted it"}  # fmt: skip
+    run = {"remedier": "deadlock", "faultClass": "deadlock", "count": 1, "recent": [last]}
+    body = {"metadata": {"name": "n1"}, "spec": {"nodeUID": "u1", "dryRuns": [run]}}
+    record = msgspec.convert(body, RecordView, strict=False)
+    scene = a_scene([ill], [], [a_rule("deadlock", "DryRun")], records={"n1": record})
+    assert headline(scene).sentence == "1 of 1 nodes has a fault: KernelDeadlock on 1."
+    (row,) = rows(scene, "dry-run")
+    assert row.title == "n1 would be repaired by deadlock, which is in DryRun"
+    assert "cordon, migrate, reboot" in row.why and "would have granted" in row.why
+
+
+@pytest.mark.parametrize(
+    ("given", "title", "press"),
+    [
+        ({"programs": ProgramSight({}), "rules": 1}, "The Remedy operator has no leader", ""),
+        ({"rollouts": 1}, "Rollout of containerd has stopped: AutoPaused", "See the rollouts"),
+        (
+            {"programs": ProgramSight({"kubenode-remedy": 1.0}, set()), "rules": 1},
+            "0 of 1 nodes have an agent; 4 rules need one",
+            "",
+        ),
+        ({"rules": 1}, "Rule gpu-lost cannot act", "See the rules"),
+        ({"late": ("nodes",)}, "", ""),
+        ({"ready": "the lease is not held"}, "", ""),
+    ],
+)
+def test_all_is_well_is_not_said_while_something_needs_a_person(
+    given: dict[str, Any], title: str, press: str
+) -> None:
+    if "rollouts" in given:
+        made = msgspec.convert(some_rollouts()[1], SetRollout, strict=False)
+        given = given | {"rollouts": {"containerd": made}}
+    rule_bodies = some_rules() if "rules" in given else []
+    given = {name: value for name, value in given.items() if name != "rules"}
+    scene = a_scene([a_node("n1")], [], rule_bodies, **given)
+    glance = first_glance(scene)
+    assert not glance.headline.calm and "All is well" not in glance.headline.sentence
+    if title:
+        (row,) = [row for row in glance.rows if row.title == title]
+        assert (row.press, bool(row.may)) == (press, True)
