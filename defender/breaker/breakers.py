@@ -31,11 +31,14 @@ class BreakerRegistry:
 
     version: grows with each change of a breaker, a common cause or the control path.
     loaded: False while nodes or jobs are not loaded. Then no breaker steps, and all refuse.
+    stepping: False if the states are those of the policies' status, which a running Kube Defender
+        writes, and are not computed again.
     """
 
     def __init__(self, census: Census, ledger: PermitLedger, pace: BreakerTimes = PACE) -> None:
         self.version = 0
         self.loaded = True
+        self.stepping = True
         self.pace = pace
         self.control_path = ControlPath(pace.together)
         self._census, self._ledger = census, ledger
@@ -204,7 +207,7 @@ class BreakerRegistry:
         return changed
 
     def _advance_watches(self, now: datetime) -> None:
-        if not self.loaded:
+        if not (self.loaded and self.stepping):
             return
         for name in [name for name, at in self._due.items() if at <= now]:
             del self._due[name]
