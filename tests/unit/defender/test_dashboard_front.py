@@ -4,13 +4,15 @@ from typing import Any
 
 import msgspec
 import pytest
-from support.dashboard_scenes import a_scene, busy, headline, rows
+from support.dashboard_scenes import NOW, a_scene, busy, headline, rows
 from support.dashboard_world import a_node, a_rule, condition, some_rollouts, some_rules
 
 from defender.dashboard.rollout import SetRollout
+from defender.dashboard.views import job
 from defender.dashboard.views.attention import first_glance
 from defender.overview.programs import ProgramSight
 from defender.overview.records import RecordView
+from kubenode.runtime.kube.objects import Node
 
 
 def test_headline_counts_faulty_nodes_first_and_says_apart_what_is_done() -> None:
@@ -71,3 +73,30 @@ def test_all_is_well_is_not_said_while_something_needs_a_person(
     if title:
         (row,) = [row for row in glance.rows if row.title == title]
         assert (row.press, bool(row.may)) == (press, True)
+
+
+def test_row_of_an_open_breaker_tells_its_cause_then_and_the_count_now() -> None:
+    sick = [a_node(f"n{i}", ready="False" if i < 20 else "True") for i in range(30)]
+    scene = a_scene(sick)
+    scene.control.advance(NOW)
+    scene.control.node_changed("n0", msgspec.convert(a_node("n0"), Node, strict=False), NOW)
+    row = rows(scene, "breaker")[0]
+    assert row.why.startswith("When it opened: ")
+    assert row.why.endswith(" Now: 19 of 30 nodes are unhealthy.")
+
+
+def test_figures_of_a_hold_are_those_of_its_last_request() -> None:
+    held = rows(busy(), "held")[0]
+    assert held.why.startswith("At its last request: kubenode.io/rack=1b-r01: 1 of 1")
+    view = job.view_job(busy(), "n00004-0a1b2c3d4e")
+    assert view is not None
+    (card,) = view["hold"]
+    assert isinstance(card, job.HoldCard) and card.message == held.why
+
+
+def test_deny_says_that_no_other_job_follows_as_the_command_line_does() -> None:
+    view = job.view_job(busy(), "n00062-0a1b2c3d4e")
+    assert view is not None
+    (card,) = view["decide"]
+    assert isinstance(card, job.DecideCard)
+    assert "No other job follows while the fault lasts" in card.words[1].means
