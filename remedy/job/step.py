@@ -6,6 +6,7 @@ changes; a person's decision and a vanished node come before the job's own plan;
 a job between a request to a host and its outcome.
 """
 
+from kubenode.api.step_text import describe_steps, would_have
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned_events
@@ -177,8 +178,10 @@ def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
             "closed": observation.now,
         }
     )
+    steps = describe_steps(job.spec.ladder[job.spec.start_rung].steps)
     if first is Disruption.NONE:
-        return enter(job, Phase.SHADOWED, "would have run without a permit", timeline=timeline)
+        message = would_have(steps, "it needs no permit")
+        return enter(job, Phase.SHADOWED, message, timeline=timeline)
     result = observation.act_result
     if result is None or result.act is not JobAct.ASK_PERMIT:
         return job, JobAct.ASK_PERMIT
@@ -190,4 +193,4 @@ def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
         message = (
             f"Kube Defender would have refused ({result.verdict.reason}): {result.verdict.message}"
         )
-    return enter(job, Phase.SHADOWED, message, timeline=timeline)
+    return enter(job, Phase.SHADOWED, would_have(steps, message), timeline=timeline)

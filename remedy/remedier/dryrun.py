@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from kubenode.api.step_text import describe_steps
 from kubenode.api.v1alpha1 import Ask, Disruption, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import WouldHave
 from kubenode.api.v1alpha1.permit import Holder
@@ -14,7 +15,7 @@ from remedy.remedier.decide import JobOrder
 from rules.diagnose import Match
 from rules.facts import FactSet
 
-WITHOUT_PERMIT = "would have run without a permit"
+WITHOUT_PERMIT = "it needs no permit"
 
 
 def result_of(
@@ -31,6 +32,7 @@ def result_of(
         first_true=min(order.candidate.since, now),
         class_=disruption,
         rung=rung.name,
+        steps=describe_steps(rung.steps),
         said=WITHOUT_PERMIT if disruption is Disruption.NONE else "",
     )
     if disruption is Disruption.NONE:
