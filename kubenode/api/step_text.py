@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from kubenode.api.v1alpha1.ladder import Step
 
 LONGEST_STEPS = 256
+GRANTED_VERDICT = "Kube Defender would have granted it"
+NO_PERMIT_VERDICT = "it needs no permit"
 
 
 def describe_step(step: Step) -> str:

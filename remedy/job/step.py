@@ -6,7 +6,12 @@ changes; a person's decision and a vanished node come before the job's own plan;
 a job between a request to a host and its outcome.
 """
 
-from kubenode.api.step_text import describe_steps, would_have
+from kubenode.api.step_text import (
+    GRANTED_VERDICT,
+    NO_PERMIT_VERDICT,
+    describe_steps,
+    would_have,
+)
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned_events
@@ -180,7 +185,7 @@ def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
     )
     steps = describe_steps(job.spec.ladder[job.spec.start_rung].steps)
     if first is Disruption.NONE:
-        message = would_have(steps, "it needs no permit")
+        message = would_have(steps, NO_PERMIT_VERDICT)
         return enter(job, Phase.SHADOWED, message, timeline=timeline)
     result = observation.act_result
     if result is None or result.act is not JobAct.ASK_PERMIT:
@@ -188,7 +193,7 @@ def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
     if result.verdict is None:
         message = f"Kube Defender could not be asked: {result.error}"
     elif result.verdict.allowed:
-        message = "Kube Defender would have granted it"
+        message = GRANTED_VERDICT
     else:
         message = (
             f"Kube Defender would have refused ({result.verdict.reason}): {result.verdict.message}"

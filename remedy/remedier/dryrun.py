@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from kubenode.api.step_text import describe_steps
+from kubenode.api.step_text import NO_PERMIT_VERDICT, describe_steps
 from kubenode.api.v1alpha1 import Ask, Disruption, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import WouldHave
 from kubenode.api.v1alpha1.permit import Holder
@@ -14,8 +14,6 @@ from remedy.remedier.choice import trigger
 from remedy.remedier.decide import JobOrder
 from rules.diagnose import Match
 from rules.facts import FactSet
-
-WITHOUT_PERMIT = "it needs no permit"
 
 
 def result_of(
@@ -33,7 +31,7 @@ def result_of(
         class_=disruption,
         rung=rung.name,
         steps=describe_steps(rung.steps),
-        said=WITHOUT_PERMIT if disruption is Disruption.NONE else "",
+        said=NO_PERMIT_VERDICT if disruption is Disruption.NONE else "",
     )
     if disruption is Disruption.NONE:
         return result, None

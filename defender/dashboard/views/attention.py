@@ -22,7 +22,6 @@ from defender.overview.programs import cover_agents
 from defender.overview.records import DryRunView, current_dry_runs
 from defender.overview.situation import waits_for_person
 from defender.overview.summary import FleetSummary, FleetSurroundings, summarize_fleet
-from kubenode.api.step_text import would_have
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
@@ -277,15 +276,11 @@ def _dry_runs(scene: Scene) -> Iterator[AttentionRow]:
         who = name if single else f"{len(runs)} nodes"
         yield AttentionRow(
             f"dry-run-{rule}", "dry-run", f"{who} would be repaired by {rule}, which is in DryRun",
-            would_have_text(run), run.began, "Set its mode to Enforce or Approve to let it act.",
-            f"/nodes/{name}" if single else "/rules", "See it" if single else "See the rules",
+            _capitalized(run.sentence), run.began,
+            "Set its mode to Enforce or Approve to let it act.",
+            "/would-have", "See what it would have done",
         )  # fmt: skip
 
 
-def would_have_text(run: DryRunView) -> str:
-    """Return what the rule would have done last, and Kube Defender's verdict on it."""
-    last = run.last
-    if last is None:
-        return ""
-    text = would_have(last.steps or last.rung, last.verdict)
+def _capitalized(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
 JOB = "/jobs/n00062-0a1b2c3d4e"
 SHOWN = {
-    "fleet": ("/", "2 jobs wait for a person"),
+    "fleet": ("/", "9 of 240 nodes have a fault"),
     "zone": ("/zone?zone=eu-1b", "Zone eu-1b"),
     "rack": ("/rack?zone=eu-1b&rack=1b-r01", "Rack 1b-r01"),
     "search": ("/nodes?q=n0001", "10 nodes have “n0001” in the name."),
@@ -24,6 +24,7 @@ SHOWN = {
     "job": (JOB, "The repair of n00062 waits for a person to approve or deny it."),
     "held job": ("/jobs/n00033-0a1b2c3d4e", "The repair of n00033 is held."),
     "rules": ("/rules", "4 rules, 2 of them match now, 1 in trouble."),
+    "would have": ("/would-have", "1 rule is in DryRun, and would have begun no repair."),
     "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
     "pauses": ("/pauses", "Nothing is paused."),
 }

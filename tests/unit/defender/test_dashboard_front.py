@@ -8,8 +8,9 @@ from support.dashboard_scenes import NOW, a_scene, busy, headline, rows
 from support.dashboard_world import a_node, a_rule, condition, some_rollouts, some_rules
 
 from defender.dashboard.rollout import SetRollout
-from defender.dashboard.views import job
+from defender.dashboard.views import job, nodes, would_have
 from defender.dashboard.views.attention import first_glance
+from defender.dashboard.views.summary import Summary
 from defender.overview.programs import ProgramSight
 from defender.overview.records import RecordView
 from kubenode.runtime.kube.objects import Node
@@ -40,6 +41,10 @@ def test_fault_of_a_rule_in_dry_run_is_in_the_headline_and_says_what_would_be_do
     scene = a_scene([ill], [], [a_rule("deadlock", "DryRun")], records={"n1": record})
     assert headline(scene).sentence == "1 of 1 nodes has a fault: KernelDeadlock on 1."
     (row,) = rows(scene, "dry-run")
+    (shown,) = would_have.view(scene, {})["rules"]
+    assert isinstance(shown, would_have.WouldHaveRow)
+    assert (shown.key, shown.times, shown.lasting, shown.nodes) == ("deadlock", 1, 1, ("n1",))
+    assert (shown.granted, shown.refused, shown.steps) == (1, 0, "cordon, migrate, reboot")
     assert row.title == "n1 would be repaired by deadlock, which is in DryRun"
     assert "cordon, migrate, reboot" in row.why and "would have granted" in row.why
 
@@ -100,3 +105,28 @@ def test_deny_says_that_no_other_job_follows_as_the_command_line_does() -> None:
     (card,) = view["decide"]
     assert isinstance(card, job.DecideCard)
     assert "No other job follows while the fault lasts" in card.words[1].means
+
+
+@pytest.mark.parametrize(
+    ("mode", "sentence"),
+    [
+        ("DryRun", "1 rule is in DryRun, and would have begun no repair."),
+        ("Enforce", "No rule is in DryRun."),
+    ],
+)
+def test_page_of_dry_runs_says_that_nothing_would_have_begun(mode: str, sentence: str) -> None:
+    view = would_have.view(a_scene([a_node("n1")], [], [a_rule("r", mode)]), {})
+    (found,) = view["found"]
+    assert isinstance(found, Summary) and found.sentence == sentence
+    assert view["rules"] == []
+
+
+def test_node_page_tells_faults_and_dry_runs() -> None:
+    ill = a_node("n1")
+    ill["status"]["conditions"].append(condition("KernelDeadlock", "True", "Hung", "", 60.0))
+    view = nodes.view_node(a_scene([ill], [], [a_rule("deadlock", "DryRun")]), "n1")
+    assert view is not None
+    (head,) = view["node"]
+    assert isinstance(head, nodes.NodeHead)
+    assert [name for name, _ in head.faults] == ["KernelDeadlock"]
+    assert head.cell.state == "Faulty" and head.health == "Healthy"
