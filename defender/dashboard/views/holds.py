@@ -51,5 +51,5 @@ HOLDS_MAY = {
 def hold_sentence(hold: JobHold) -> str:
     """Return the message of the hold. Kube Defender's figures are from the job's last request."""
     if hold.message and hold.reason in DEFENDER_REASONS:
-        return f"At its last request: {hold.message}"
+        return f"At the last request: {hold.message}"
     return hold.message

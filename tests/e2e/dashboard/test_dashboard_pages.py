@@ -246,7 +246,7 @@ async def test_states_are_told_apart_without_colour(world: Running, browser: Bro
         drawn = page.locator(".legend path")
         shapes = await drawn.evaluate_all("all => all.map(e => e.getAttribute('d'))")
         words = await page.locator(".legend li").all_inner_texts()
-        assert len(set(shapes)) == len(shapes) == len(set(words)) == 8
+        assert len(set(shapes)) == len(shapes) == len(set(words)) == 9
         tiles = page.locator(".tile.troubled")
         for text in await tiles.all_inner_texts():
             assert re.search(r"\d+ (held|repairing|faulty|cordoned|for a person)", text)

@@ -18,7 +18,7 @@ from kubenode.runtime.kube.objects import Node
 
 def test_headline_counts_faulty_nodes_first_and_says_apart_what_is_done() -> None:
     found = headline(busy())
-    assert found.sentence == "7 of 8 nodes have a fault: kernel_deadlock on 7."
+    assert found.sentence == "7 of 8 nodes have a fault: KernelDeadlock on 7."
     assert [text for _, text in found.activities] == [
         "2 jobs wait for a person",
         "3 jobs are held",
@@ -92,7 +92,7 @@ def test_row_of_an_open_breaker_tells_its_cause_then_and_the_count_now() -> None
 
 def test_figures_of_a_hold_are_those_of_its_last_request() -> None:
     held = rows(busy(), "held")[0]
-    assert held.why.startswith("At its last request: kubenode.io/rack=1b-r01: 1 of 1")
+    assert held.why.startswith("At the last request: kubenode.io/rack=1b-r01: 1 of 1")
     view = job.view_job(busy(), "n00004-0a1b2c3d4e")
     assert view is not None
     (card,) = view["hold"]
