@@ -265,7 +265,7 @@ def _list_waiting_jobs(objects: DefenderObjects, node: str) -> list[Report]:
             "place": None,
             "reason": job.status.hold.reason,
             "scope": job.status.hold.scope,
-            "since": "",
+            "since": format_time(at) if (at := job.status.hold.since) else "",
             "severity": job.spec.severity,
         }
         for job in objects.jobs

@@ -111,7 +111,7 @@ def _since(row: Report) -> str:
 def _waits(row: Report) -> str:
     scope = f" {row['scope']}" if row["scope"] else ""
     if row["place"] is None:
-        return f"{row['holder']} is held: {row['reason']}{scope}"
+        return f"{row['holder']} is held{_since(row)}: {row['reason']}{scope}"
     return f"{row['holder']} waits{_since(row)}: place {row['place']} for {row['reason']}{scope}"
 
 

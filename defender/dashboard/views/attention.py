@@ -259,7 +259,10 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
 
 
 def _oldest(jobs: list[ObservedJob]) -> datetime | None:
-    return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)
+    """Return since when the first of the jobs is held."""
+    times = ((job.status.hold.since if job.status.hold else None, job) for job in jobs)
+    starts = (since or job.metadata.creation_timestamp for since, job in times)
+    return min((at for at in starts if at is not None), default=None)
 
 
 def _dry_runs(scene: Scene) -> Iterator[AttentionRow]:

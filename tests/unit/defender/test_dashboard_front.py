@@ -1,11 +1,12 @@
 """The Fleet page's headline and rows: faults first, and calm only if nothing is missing."""
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
 import pytest
 from support.dashboard_scenes import NOW, a_scene, busy, headline, rows
-from support.dashboard_world import a_node, a_rule, condition, some_rollouts, some_rules
+from support.dashboard_world import a_job, a_node, a_rule, condition, some_rollouts, some_rules
 
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.views import job, nodes, would_have
@@ -88,6 +89,14 @@ def test_row_of_an_open_breaker_tells_its_cause_then_and_the_count_now() -> None
     row = rows(scene, "breaker")[0]
     assert row.why.startswith("When it opened: ")
     assert row.why.endswith(" Now: 19 of 30 nodes are unhealthy.")
+
+
+def test_held_jobs_are_shown_since_their_hold_began() -> None:
+    waiting = a_job("n1", "AwaitingPermit", hold=("RateLimit", "cluster", "9 of 9"))
+    waiting["metadata"]["creationTimestamp"] = "2026-11-22T01:00:00Z"
+    waiting["status"]["hold"]["since"] = "2026-11-22T02:50:00Z"
+    (row,) = rows(a_scene([a_node("n1")], [waiting]), "held")
+    assert row.since == NOW - timedelta(minutes=10)
 
 
 def test_figures_of_a_hold_are_those_of_its_last_request() -> None:
