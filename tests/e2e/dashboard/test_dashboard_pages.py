@@ -115,7 +115,7 @@ async def test_the_fleet_leads_to_what_stands_still(world: Running, browser: Bro
         await expect(row).to_contain_text("Held")
         await row.get_by_role("link", name="n00004").click()
         await expect(page.get_by_role("heading", name="Held: ConcurrencyLimit")).to_be_visible()
-        await expect(page.get_by_text("asks again in")).to_be_visible()
+        await expect(page.get_by_text("next request due in")).to_be_visible()
         await page.get_by_role("link", name="n00004-0a1b2c3d4e", exact=True).click()
         await expect(page.get_by_role("heading", level=1)).to_contain_text("n00004 is held")
         await page.get_by_role("link", name="Fleet").first.click()
