@@ -51,9 +51,9 @@ class EvidenceCondition:
     nodes: NodeSelection | None
 
     def is_true(self, condition: NodeCondition, labels: Mapping[str, str]) -> bool:
+        """Return whether a condition of this type and status fits."""
         return (
-            condition.status == self.status
-            and finds_pattern(self.reason, condition.reason)
+            finds_pattern(self.reason, condition.reason)
             and finds_pattern(self.message, condition.message)
             and (self.nodes is None or self.nodes.matches(labels))
         )
@@ -61,18 +61,18 @@ class EvidenceCondition:
 
 @dataclass(frozen=True, slots=True)
 class FaultConditions:
-    """The conditions that report faults, by type.
+    """The conditions that report faults, by type and status.
 
     types: the first of the types that a rule reads, by the name of the rule.
     """
 
-    by_type: Mapping[str, tuple[EvidenceCondition, ...]] = field(default_factory=dict)
+    by_status: Mapping[tuple[str, str], tuple[EvidenceCondition, ...]] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rules: Iterable[RuleView]) -> "FaultConditions":
         """Collect the conditions of all rules that are not Off."""
-        by_type: dict[str, list[EvidenceCondition]] = {}
+        by_status: dict[tuple[str, str], list[EvidenceCondition]] = {}
         types: dict[str, str] = {}
         for rule in sorted(rules, key=lambda rule: rule.metadata.name):
             if rule.spec.mode == "Off":
@@ -81,9 +81,9 @@ class FaultConditions:
             for leaf in _conditions(rule.spec.when):
                 evidence = _evidence(rule.metadata.name, leaf, selection)
                 if evidence is not None:
-                    by_type.setdefault(evidence.type, []).append(evidence)
+                    by_status.setdefault((evidence.type, evidence.status), []).append(evidence)
                     types.setdefault(evidence.rule, evidence.type)
-        return cls({type_: tuple(each) for type_, each in by_type.items()}, types)
+        return cls({state: tuple(each) for state, each in by_status.items()}, types)
 
     def name(self, rule: str, fault_class: str) -> str:
         """Return the name of a fault that the rule reports: a fault has one name, also for a node
@@ -94,7 +94,7 @@ class FaultConditions:
     def faults(self, node: Node) -> Iterator[ObservedFault]:
         """Yield a fault for each condition of the node that is evidence of a rule."""
         for condition in node.status.conditions:
-            for evidence in self.by_type.get(condition.type, ()):
+            for evidence in self.by_status.get((condition.type, condition.status), ()):
                 if evidence.is_true(condition, node.metadata.labels):
                     since = _since(condition)
                     yield ObservedFault(condition.type, since, evidence.rule)

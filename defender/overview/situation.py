@@ -73,12 +73,15 @@ class NodeEvidence:
 
 def assess_node(known: NodeEvidence, conditions: FaultConditions = NO_CONDITIONS) -> NodeSituation:
     """Return the situation of the node. conditions: see FaultConditions.of."""
+    faults = find_faults(
+        known.node, known.member, known.jobs, known.permits, known.dry_runs, conditions
+    )
+    if not (known.jobs or known.permits or known.dry_runs):  # most nodes
+        return NodeSituation(known.node.metadata.name, faults)
     jobs = [job for job in known.jobs if job.acts]
     return NodeSituation(
         known.node.metadata.name,
-        find_faults(
-            known.node, known.member, known.jobs, known.permits, known.dry_runs, conditions
-        ),
+        faults,
         person=sum(waits_for_person(job) for job in known.jobs),
         on_hold=sum(is_on_hold(job) for job in jobs),
         repairing=any(is_repairing(job) for job in jobs) or _permits_repair(known),
