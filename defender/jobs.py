@@ -105,11 +105,12 @@ class JobStep(msgspec.Struct, rename="camel", frozen=True):
 
 
 class JobHold(msgspec.Struct, rename="camel", frozen=True):
-    """Why the job waits."""
+    """Why the job waits. `since`: when it began to be held, whatever the reasons were."""
 
     reason: str = ""
     scope: str = ""
     message: str = ""
+    since: datetime | None = None
     look_again_at: datetime | None = None
 
 

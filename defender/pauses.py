@@ -196,3 +196,24 @@ def _why(wanted: Pause, old: Pause) -> str:
 def _ends(pause: Pause) -> tuple[bool, float]:
     """Return the sort key by end. A pause without an end is last."""
     return pause.until is None, pause.until.timestamp() if pause.until is not None else 0.0
+
+
+def describe_unmatched(
+    scope: PausedScope, labels_by_node: Mapping[str, Mapping[str, str]], shown: int = 5
+) -> str:
+    """Return why the scope would pause nothing, with the values that there are; "" if it has nodes.
+
+    labels_by_node: labels of every node of the cluster.
+    """
+    if scope.kind == "Cluster":
+        return ""
+    if any(scope.has(name, labels) for name, labels in labels_by_node.items()):
+        return ""
+    if scope.kind == "Node":
+        return f"node {scope.value} is not in the cluster"
+    values = sorted(
+        {labels[scope.label] for labels in labels_by_node.values() if scope.label in labels}
+    )
+    there = ", ".join(values[:shown]) + (", …" if len(values) > shown else "")
+    has = f"there are: {there}" if values else f"and no node has the label {scope.label}"
+    return f"no node has {scope}; {has}"

@@ -29,6 +29,7 @@ from defender.calendar import Calendar
 from defender.census import STARTUP_GRACE
 from defender.charge.charge import MakeCharge, NotInCharge, Solo
 from defender.control import RiskControl
+from defender.dashboard.rule import RuleView
 from defender.displacement import Displacing, Recording
 from defender.fleet.budget import MakeFleet, NoFleet, Sharing
 from defender.jobs import ObservedJob
@@ -36,12 +37,14 @@ from defender.keeper import ROUND_SECONDS, PermitReaper
 from defender.lifesigns import LifeSigns
 from defender.limits.case import REQUEUE_AFTER
 from defender.metrics import DefenderMetrics
+from defender.overview.records import RecordView
 from defender.permit_reader import read_permit
 from defender.permit_service import Asking
 from defender.policies import LoadedPolicy, read_policy
 from defender.reporter import PolicyReporter
 from defender.requests import Requests
 from defender.revocation import Revoking
+from defender.shadow import ShadowFaults
 from defender.store import LIFE, PERMITS, PermitStore
 from defender.thaw import thaw_in
 from defender.ticker import Ticking
@@ -147,6 +150,24 @@ class Defender:
             clock=clock,
             name="jobs of defender",
         )
+        self.shadows = ShadowFaults(
+            self.nodes,
+            informer(
+                kube,
+                paths.custom("noderemediers"),
+                structs(RuleView),
+                clock=clock,
+                name="rules of defender",
+            ),
+            informer(
+                kube,
+                paths.custom("noderecords"),
+                structs(RecordView),
+                clock=clock,
+                name="node records of defender",
+            ),
+        )
+        self.control.breakers.shadows = self.shadows
         self.displacement = Displacing(kube, clock, self.control, informer)
         self.recording = Recording(kube, clock, fence, self.control)
         self.calendar = Calendar(clock, lambda: self.control.policies, self.control.queue.governed)
@@ -230,7 +251,8 @@ class Defender:
         """Parts that run on every replica."""
         own = (self.recorder, self.life_signs, self.waker, Ticking(self._tick, self._clock))
         shown = (*self.charge.parts, *self.fleet.parts, *self.displacement.parts)
-        return [*self._informers, *shown, *own]
+        shadows = (self.shadows.rules, self.shadows.records)
+        return [*self._informers, *shadows, *shown, *own]
 
     @property
     def parts(self) -> list[Part]:

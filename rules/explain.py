@@ -57,7 +57,9 @@ class RuleExplanation:
 
     matches: truth of the evidence, without guards
     missing: what keeps the evidence from being true, one sentence each; empty if it is true
-    blocked_by: what keeps the guards from being false, one sentence each
+    blocked_by: guards that hold the rule back because they are true, one sentence each
+    unknown_guards: the same of guards that are not known, which hold it back only while their
+        answer is awaited
     flips_at: when time alone changes a reading; None: never
     """
 
@@ -70,6 +72,7 @@ class RuleExplanation:
     guards: Explained | None = None
     missing: tuple[str, ...] = ()
     blocked_by: tuple[str, ...] = ()
+    unknown_guards: tuple[str, ...] = ()
     flips_at: datetime | None = None
 
     @property
@@ -86,6 +89,7 @@ class RuleExplanation:
             "matches": self.matches.name.lower(),
             "missing": list(self.missing),
             "heldBy": list(self.blocked_by),
+            "unknownGuards": list(self.unknown_guards),
         }
         for name, tree in (("when", self.evidence), ("unless", self.guards)):
             document |= {name: tree.to_json(self.now)} if tree is not None else {}
@@ -103,6 +107,9 @@ class RuleExplanation:
         elif self.blocked_by:
             heading = "  matches, but is held back by its guards:"
             lines += [heading, *(f"    {m}" for m in self.blocked_by)]
+        elif self.unknown_guards:
+            heading = "  matches; guards that are not known hold it back only while they are asked:"
+            lines += [heading, *(f"    {m}" for m in self.unknown_guards)]
         else:
             lines.append("  matches")
         return "\n".join(lines)
@@ -128,14 +135,12 @@ def explained(
     reader = _TreeReader(facts, now, _inferring(program))
     evidence = reader.tree(spec.when, rule)
     guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
-    missing_, blockers = (
-        tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE))),
-        _list_blockers(guards),
-    )
+    missing_ = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE)))
+    blockers, unknown = _list_blockers(guards)
     if not facts.fresh:
         missing_ = (f"needs a current view of the node: {STALE}",)
     flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
-    return RuleExplanation(*about, True, evidence, guards, missing_, blockers, flips_at)
+    return RuleExplanation(*about, True, evidence, guards, missing_, blockers, unknown, flips_at)
 
 
 def explain_tree(
@@ -201,6 +206,7 @@ class _TreeReader:
 
 
 ALL, NOT = "all of", "not"
+UNKNOWN_GUARD = "must be known to be false:"
 
 
 def _inferring(program: RuleProgram | None) -> dict[str, list[RuleVersion]]:
@@ -247,14 +253,21 @@ def _sentences(tree: Explained, wanted: Truth) -> list[str]:
     return ["one of: " + "; or ".join(" and ".join(sentences) for sentences in groups)]
 
 
-def _list_blockers(guards: Explained | None) -> tuple[str, ...]:
-    return () if guards is None else tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
+def _list_blockers(guards: Explained | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what holds the rule back, and what would if it became known to be true."""
+    if guards is None:
+        return (), ()
+    sentences = tuple(dict.fromkeys(_sentences(guards, Truth.FALSE)))
+    if guards.truth is not Truth.TRUE:
+        return (), sentences
+    certain = tuple(text for text in sentences if not text.startswith(UNKNOWN_GUARD))
+    return certain or sentences, ()
 
 
 def _needs(leaf: Explained, wanted: Truth) -> str:
     if leaf.reading is None:
         return f"needs another answer: {leaf.text}"
-    verb = "must be false:" if leaf.truth is Truth.TRUE else "must be known to be false:"
+    verb = "must be false:" if leaf.truth is Truth.TRUE else UNKNOWN_GUARD
     verb = "needs" if wanted is Truth.TRUE else verb
     return f"{verb} {leaf.text}{f'; {leaf.state}' if leaf.state else ''}"
 

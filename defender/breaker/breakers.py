@@ -7,6 +7,7 @@ change alone, because while caches fill, the first three nodes may all be down. 
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Protocol
 
 from defender.breaker.cause import causes_of
 from defender.breaker.control_path import SCOPE, SHUT_DOWN, ControlPath, Thaw
@@ -17,7 +18,7 @@ from defender.breaker.watch import BreakerWatch
 from defender.census import CLUSTER, Census, CensusMember
 from defender.jobs import ObservedJob
 from defender.ledger import PermitLedger
-from defender.limits.breaker import breaker_open, frozen, passes_by_reserve
+from defender.limits.breaker import breaker_open, breaker_would_open, frozen, passes_by_reserve
 from defender.limits.case import LimitCase, LimitRefusal
 from defender.limits.common_cause import common_cause
 from defender.policies import LoadedPolicy
@@ -25,17 +26,33 @@ from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState, BreakerStatus
 from kubenode.runtime.kube.objects import Node
 
+SHADOW_HOLDER = "NodeRecord"
+"""Kind of the holder of a dry run's request."""
+
+
+class ShadowSource(Protocol):
+    """Nodes that rules in DryRun match, as defender.shadow knows them."""
+
+    def faults(self, now: datetime) -> Mapping[str, datetime]: ...
+
+    def note(self, node: str, now: datetime) -> None: ...
+
 
 class BreakerRegistry:
     """Breakers of all policies. `defender.verdict` calls `refuse` for each policy of an act.
 
     version: grows with each change of a breaker, a common cause or the control path.
     loaded: False while nodes or jobs are not loaded. Then no breaker steps, and all refuse.
+    stepping: False if the states are those of the policies' status, which a running Kube Defender
+        writes, and are not computed again.
+    shadows: faults that rules in DryRun report, for verdicts on dry runs. None: none are known.
     """
 
     def __init__(self, census: Census, ledger: PermitLedger, pace: BreakerTimes = PACE) -> None:
         self.version = 0
         self.loaded = True
+        self.stepping = True
+        self.shadows: ShadowSource | None = None
         self.pace = pace
         self.control_path = ControlPath(pace.together)
         self._census, self._ledger = census, ledger
@@ -204,7 +221,7 @@ class BreakerRegistry:
         return changed
 
     def _advance_watches(self, now: datetime) -> None:
-        if not self.loaded:
+        if not (self.loaded and self.stepping):
             return
         for name in [name for name, at in self._due.items() if at <= now]:
             del self._due[name]
@@ -252,8 +269,16 @@ class BreakerRegistry:
         return (
             frozen(case, self.control_path, self.pace)
             or breaker_open(case, watch)
+            or self._would_open(case, watch)
             or common_cause(case, watch)
         )
+
+    def _would_open(self, case: LimitCase, watch: BreakerWatch) -> LimitRefusal | None:
+        """Return the refusal of a dry run if a breaker would be open, had its rule acted."""
+        if self.shadows is None or not (case.ask.dry_run and case.ask.holder.kind == SHADOW_HOLDER):
+            return None
+        self.shadows.note(case.ask.node, case.now)
+        return breaker_would_open(case, watch, self.shadows.faults(case.now))
 
     def exempt(self, case: LimitCase, scope: str) -> bool:
         """Return whether the act has a reserved slot, so that `minHealthy` of the scope does not

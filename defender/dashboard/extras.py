@@ -7,6 +7,7 @@ from typing import Any
 
 from defender import eviction
 from defender.dashboard.forms import LENGTHS
+from defender.dashboard.node_state import POOL
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
 from kubenode.runtime.kube.client import Kube
@@ -32,8 +33,10 @@ async def extra(
 
 
 def _scopes(board: SceneBuilder) -> list[str]:
-    """Return scopes to suggest for a pause: the cluster, zones and racks."""
+    """Return scopes to suggest for a pause: the cluster, zones, pools and racks."""
     racks = board.fleet.racks()
     zones = dict.fromkeys(f"zone={zone}" for zone, _ in racks if zone)
-    scopes = ["cluster", *zones, *(f"rack={rack}" for _, rack in racks if rack)]
+    labels = (node.metadata.labels for node in board.scene().nodes.values())
+    pools = sorted({f"pool={each[POOL]}" for each in labels if each.get(POOL)})
+    scopes = ["cluster", *zones, *pools, *(f"rack={rack}" for _, rack in racks if rack)]
     return scopes[:MOST_SUGGESTED]

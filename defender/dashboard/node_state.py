@@ -9,6 +9,7 @@ from defender.jobs import ObservedJob
 from defender.ledger import LedgerPermit
 from defender.overview.faults import NO_CONDITIONS, NOT_READY, FaultConditions
 from defender.overview.situation import (
+    CORDONED_BY,
     LEAVING_OPERATIONS,
     NodeEvidence,
     NodeSituation,
@@ -148,7 +149,7 @@ def _state(
     if job is not None or situation.faults:
         return NodeDisplayState.FAULTY, fault_sentence(node, situation, job)
     if situation.upgrading:
-        return NodeDisplayState.UPGRADING, _permit_sentence(known.permits[0])
+        return NodeDisplayState.UPGRADING, upgrade_sentence(known)
     if node.spec.unschedulable:
         return NodeDisplayState.CORDONED, f"cordoned by {cordoned_by(node)}"
     return NodeDisplayState.HEALTHY, ""
@@ -156,6 +157,12 @@ def _state(
 
 def _permit_sentence(permit: LedgerPermit) -> str:
     return f"{permit.holder.kind} {permit.holder.name} holds {permit.name}"
+
+
+def upgrade_sentence(known: NodeEvidence) -> str:
+    if known.permits:
+        return _permit_sentence(known.permits[0])
+    return f"cordoned by {cordoned_by(known.node)}"
 
 
 def fault_sentence(node: Node, situation: NodeSituation, job: ObservedJob | None) -> str:

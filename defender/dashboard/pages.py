@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from defender.dashboard.fleet import zones
 from defender.dashboard.render import PagePart, View
 from defender.dashboard.scene import Scene
-from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
+from defender.dashboard.views import (
+    breakers,
+    budgets,
+    job,
+    jobs,
+    nodes,
+    pauses,
+    rollouts,
+    rules,
+    would_have,
+)
 from defender.dashboard.views.attention import first_glance
 
 Params = Mapping[str, str]
@@ -95,6 +105,7 @@ PAGES = (
     DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
     DashboardPage("job", "Job", "/jobs/{name}", _job, place="jobs"),
     DashboardPage("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
     DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )

@@ -16,7 +16,7 @@ from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
 from defender.dashboard.seals import CookieTooLong
 from defender.dashboard.web import WebRefusal, form, from_here, root
-from defender.pauses import read_scope
+from defender.pauses import PausedScope, describe_unmatched, read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.reviews import Unverified
@@ -128,9 +128,20 @@ class FormHandlers:
         except ValueError as error:
             done = ActionOutcome(f"Not paused: {sentence(error)}.", good=False)
             return self._redirect(request, "/pauses", done)
+        if fields.get("empty") != "yes" and (problem := self._unmatched(scope)):
+            text = f"Not paused: {problem}. Choose a scope of the list, or say that it is meant."
+            return self._redirect(request, "/pauses", ActionOutcome(text, good=False))
         return self._redirect(
             request, "/pauses", await self._acts.pause(visit.person, wanted, scope)
         )
+
+    def _unmatched(self, scope: PausedScope) -> str:
+        """Return why a pause of the scope would pause nothing, "" if nodes are in it, or if nodes
+        are not all read yet: a pause must be possible then.
+        """
+        scene = self._site.board.scene()
+        labels = {name: node.metadata.labels for name, node in scene.nodes.items()}
+        return describe_unmatched(scope, labels) if scene.loaded else ""
 
     async def _resume(self, request: Request, visit: Visit, fields: Fields) -> Response:
         _require(visit.rights.pause, "patch defenderpolicies", visit)

@@ -18,7 +18,7 @@ from defender.dashboard.rule import RuleView
 from defender.jobs import ObservedJob
 from defender.overview.faults import NO_CONDITIONS, FaultConditions
 from defender.overview.programs import NO_SIGHT, ProgramSight
-from defender.overview.records import RecordView, current_dry_runs
+from defender.overview.records import RecordView
 from defender.overview.situation import NodeEvidence
 from defender.policies import LoadedPolicy
 from defender.service import Defender
@@ -67,9 +67,7 @@ class SceneBuilder:
     """Follows Defender. `scene` returns the current data; each change sets `changed`."""
 
     defender: Defender
-    rules: Informer[RuleView]
     rollouts: Informer[SetRollout]
-    records: Informer[RecordView]
     clock: Clock
     leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -87,8 +85,16 @@ class SceneBuilder:
         self.defender.permits.add_handler(self._permit)
         self.defender.policies.add_handler(self._other)
         self.rules.add_handler(self._rule)
-        self.records.add_handler(self._record)
+        self.defender.shadows.on_changed.append(self._touch)
         self.rollouts.add_handler(self._other)
+
+    @property
+    def rules(self) -> Informer[RuleView]:
+        return self.defender.shadows.rules
+
+    @property
+    def records(self) -> Informer[RecordView]:
+        return self.defender.shadows.records
 
     @property
     def informers(self) -> dict[str, Informer[Any]]:
@@ -150,7 +156,7 @@ class SceneBuilder:
                 control.census.member(name),
                 tuple(self._open.get(name, {}).values()),
                 tuple(control.ledger.open_on(name)),
-                tuple(current_dry_runs(self.records.get(name), node, self.rules.cache)),
+                self.defender.shadows.dry_runs(node),
             )
             self.fleet.put(cell_of(known, self._conditions))
 
@@ -191,10 +197,6 @@ class SceneBuilder:
         if old is None or new is None or old.spec.mode != new.spec.mode:
             self._all_at = float("-inf")
         self._tell()
-
-    def _record(self, name: str, old: RecordView | None, new: RecordView | None) -> None:
-        if old is None or new is None or old.spec != new.spec:
-            self._touch(name)
 
     def _other(self, name: str, old: object, new: object) -> None:
         self._tell()

@@ -17,11 +17,9 @@ from defender.dashboard.people import IdentityProvider, Proxy, Writers
 from defender.dashboard.posts import Entrance, FormHandlers
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
-from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.seals import seal_from
 from defender.dashboard.signouts import NAME, SignOuts
-from defender.overview.records import RecordView
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits
@@ -75,13 +73,6 @@ class Dashboard:
         settings: DashboardSettings | None = None,
     ) -> None:
         self.settings = settings or DashboardSettings()
-        self.rules: Informer[RuleView] = defender.informer(
-            kube,
-            paths.custom("noderemediers"),
-            structs(RuleView),
-            clock=clock,
-            name="rules of dashboard",
-        )
         self.rollouts: Informer[SetRollout] = defender.informer(
             kube,
             paths.custom("machinecomponentsets"),
@@ -89,14 +80,7 @@ class Dashboard:
             clock=clock,
             name="rollouts of dashboard",
         )
-        self.records: Informer[RecordView] = defender.informer(
-            kube,
-            paths.custom("noderecords"),
-            structs(RecordView),
-            clock=clock,
-            name="node records of dashboard",
-        )
-        self.board = SceneBuilder(defender, self.rules, self.rollouts, self.records, clock)
+        self.board = SceneBuilder(defender, self.rollouts, clock)
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
@@ -117,8 +101,7 @@ class Dashboard:
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
         leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
-        informers: list[Part] = [self.rules, self.rollouts, self.records]
-        return [*informers, *leases, self.hub, self.sign_outs]
+        return [self.rollouts, *leases, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:

@@ -6,9 +6,19 @@ permit. An inevitable planned event passes, because a refusal would only lose th
 drain.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from defender.breaker.step import BreakerTimes, ScopeState, half_opens_at, quota
+from defender.breaker.step import (
+    BreakerTimes,
+    ScopeObservation,
+    ScopeState,
+    half_opens_at,
+    quota,
+    trouble,
+)
 from defender.ledger import LedgerPermit
 from defender.limits.case import LimitCase, LimitRefusal, spread_requeue
 from kubenode.api.v1alpha1 import Operation, Reason
@@ -49,6 +59,46 @@ def breaker_open(case: LimitCase, watch: "BreakerWatch") -> LimitRefusal | None:
             if used >= most:
                 return _refuse_half_open(case, scope, used, most, watch.pace)
     return None
+
+
+def breaker_would_open(
+    case: LimitCase, watch: "BreakerWatch", shadows: Mapping[str, datetime]
+) -> LimitRefusal | None:
+    """Refuse a dry run if a closed breaker would open, had the rules in DryRun made jobs.
+
+    shadows: start of the fault of each node that such a rule matches.
+    """
+    if case.inevitable:
+        return None
+    for scope in watch.scopes(case.member.labels):
+        state = watch.state(scope)
+        if state.state is not BreakerState.CLOSED:
+            continue
+        observation = _with_shadows(case, watch, scope, shadows)
+        if why := trouble(observation, case.spec.breaker.trip, watch.pace):
+            message = f"{case.where(scope)}: the breaker would be open: {why}"
+            later = spread_requeue(case.now, watch.pace.soon, case.ask.node)
+            return LimitRefusal(Reason.BREAKER_OPEN, message, later, scope)
+    return None
+
+
+def _with_shadows(
+    case: LimitCase, watch: "BreakerWatch", scope: str, shadows: Mapping[str, datetime]
+) -> ScopeObservation:
+    """Return the observation of the scope with the faults of dry runs."""
+    observation = watch.observe(scope, watch.state(scope), case.now)
+    begins = [
+        since
+        for name, since in shadows.items()
+        if (view := watch.view(name)) is not None
+        and view.counted
+        and not view.unhealthy
+        and scope in watch.scopes(view.labels)
+    ]
+    new = sum(since > case.now - watch.pace.new for since in begins)
+    return replace(
+        observation, unhealthy=observation.unhealthy + len(begins), new=observation.new + new
+    )
 
 
 def _refuse_open(

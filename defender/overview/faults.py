@@ -51,9 +51,9 @@ class EvidenceCondition:
     nodes: NodeSelection | None
 
     def is_true(self, condition: NodeCondition, labels: Mapping[str, str]) -> bool:
+        """Return whether a condition of this type and status fits."""
         return (
-            condition.status == self.status
-            and finds_pattern(self.reason, condition.reason)
+            finds_pattern(self.reason, condition.reason)
             and finds_pattern(self.message, condition.message)
             and (self.nodes is None or self.nodes.matches(labels))
         )
@@ -61,14 +61,19 @@ class EvidenceCondition:
 
 @dataclass(frozen=True, slots=True)
 class FaultConditions:
-    """The conditions that report faults, by type."""
+    """The conditions that report faults, by type and status.
 
-    by_type: Mapping[str, tuple[EvidenceCondition, ...]] = field(default_factory=dict)
+    types: the first of the types that a rule reads, by the name of the rule.
+    """
+
+    by_status: Mapping[tuple[str, str], tuple[EvidenceCondition, ...]] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rules: Iterable[RuleView]) -> "FaultConditions":
         """Collect the conditions of all rules that are not Off."""
-        by_type: dict[str, list[EvidenceCondition]] = {}
+        by_status: dict[tuple[str, str], list[EvidenceCondition]] = {}
+        types: dict[str, str] = {}
         for rule in sorted(rules, key=lambda rule: rule.metadata.name):
             if rule.spec.mode == "Off":
                 continue
@@ -76,13 +81,20 @@ class FaultConditions:
             for leaf in _conditions(rule.spec.when):
                 evidence = _evidence(rule.metadata.name, leaf, selection)
                 if evidence is not None:
-                    by_type.setdefault(evidence.type, []).append(evidence)
-        return cls({type_: tuple(each) for type_, each in by_type.items()})
+                    by_status.setdefault((evidence.type, evidence.status), []).append(evidence)
+                    types.setdefault(evidence.rule, evidence.type)
+        return cls({state: tuple(each) for state, each in by_status.items()}, types)
+
+    def name(self, rule: str, fault_class: str) -> str:
+        """Return the name of a fault that the rule reports: a fault has one name, also for a node
+        that has lost the condition since.
+        """
+        return self.types.get(rule, fault_class or rule)
 
     def faults(self, node: Node) -> Iterator[ObservedFault]:
         """Yield a fault for each condition of the node that is evidence of a rule."""
         for condition in node.status.conditions:
-            for evidence in self.by_type.get(condition.type, ()):
+            for evidence in self.by_status.get((condition.type, condition.status), ()):
                 if evidence.is_true(condition, node.metadata.labels):
                     since = _since(condition)
                     yield ObservedFault(condition.type, since, evidence.rule)
@@ -111,8 +123,11 @@ def find_faults(
     for fault in (*_not_ready(node, member, permits), *conditions.faults(node)):
         faults.setdefault(fault.name, fault)
         rules.add(fault.rule)
-    reported = [each for job in jobs if (each := _fault_of_job(job)) is not None]
-    reported += [ObservedFault(run.fault_class, run.began, run.remedier) for run in dry_runs]
+    reported = [each for job in jobs if (each := _fault_of_job(job, conditions)) is not None]
+    reported += [
+        ObservedFault(conditions.name(run.remedier, run.fault_class), run.began, run.remedier)
+        for run in dry_runs
+    ]
     for fault in reported:
         if fault.rule not in rules:
             faults.setdefault(fault.name, fault)
@@ -136,13 +151,14 @@ def _since(condition: NodeCondition) -> datetime | None:
     return None if at is None else as_written(at)
 
 
-def _fault_of_job(job: ObservedJob) -> ObservedFault | None:
+def _fault_of_job(job: ObservedJob, conditions: FaultConditions) -> ObservedFault | None:
     """Return the fault that the job was made for; None for a person's job or a planned event."""
     if not job.spec.remedier.name or job.spec.deadline is not None:
         return None
     since = job.status.timeline.fault_seen or job.spec.trigger.first_true
-    name = job.spec.fault_class or job.spec.remedier.name
-    return ObservedFault(name, since or job.metadata.creation_timestamp, job.spec.remedier.name)
+    rule = job.spec.remedier.name
+    name = conditions.name(rule, job.spec.fault_class)
+    return ObservedFault(name, since or job.metadata.creation_timestamp, rule)
 
 
 def _conditions(expression: Any) -> Iterator[Mapping[str, Any]]:

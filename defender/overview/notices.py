@@ -84,7 +84,7 @@ def _rollouts(rollouts: Mapping[str, SetRollout]) -> Iterator[FleetNotice]:
                 "rollout", name, f"Rollout of {name} has stopped: {reason or rollout.status.phase}",
                 why,
                 "Look at the machines that failed; then correct the set, or"
-                f" `kubenode component resume {name}`.",
+                f" resume it: kubenode component resume {name}.",
             )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _rules(rules: Mapping[str, RuleView]) -> Iterator[FleetNotice]:
         shown = ", ".join(list(dead)[:MOST_NAMED])
         why = f"{shown}{', …' if len(dead) > MOST_NAMED else ''}. {name}: {why}"
     yield FleetNotice(
-        "rules", "rules", title, why, "Correct the rule; `kubenode rules lint` helps."
+        "rules", "rules", title, why, "Correct the rule: kubenode rules lint names what is wrong."
     )
 
 

@@ -6,6 +6,7 @@ from datetime import datetime
 import msgspec
 
 from defender.dashboard.rule import RuleView
+from kubenode.api.step_text import would_have
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node
 
 
@@ -31,6 +32,12 @@ class DryRunView(msgspec.Struct, rename="camel", frozen=True):
     @property
     def last(self) -> WouldHaveView | None:
         return self.recent[-1] if self.recent else None
+
+    @property
+    def sentence(self) -> str:
+        """What the rule would have done last, with Kube Defender's verdict."""
+        last = self.last
+        return "" if last is None else would_have(last.steps or last.rung, last.verdict)
 
     @property
     def began(self) -> datetime | None:

@@ -20,6 +20,8 @@ from kubenode.runtime.kube.objects import Node
 
 FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
 ACTIVE_PHASES = (JobPhase.RUNNING, JobPhase.VERIFYING)
+CORDONED_BY = "kubenode.io/cordoned-by"
+ROLLOUT_KIND = "MachineComponentSet"
 LEAVING_OPERATIONS = (Operation.SCALE_IN, Operation.DELETE)
 
 
@@ -30,7 +32,7 @@ class NodeSituation:
     faults: its faults, each name once.
     person, on_hold: numbers of its jobs that wait for a person, and that are held.
     repairing: a step of class Host or above runs or is verified.
-    upgrading: a rollout holds a permit for it.
+    upgrading: a rollout holds a permit for it, or has cordoned it.
     dry_runs: rules in DryRun that would repair it.
     jobs: number of its open jobs that may act.
     """
@@ -73,19 +75,30 @@ class NodeEvidence:
 
 def assess_node(known: NodeEvidence, conditions: FaultConditions = NO_CONDITIONS) -> NodeSituation:
     """Return the situation of the node. conditions: see FaultConditions.of."""
+    faults = find_faults(
+        known.node, known.member, known.jobs, known.permits, known.dry_runs, conditions
+    )
+    if not (known.jobs or known.permits or known.dry_runs):  # most nodes
+        name, upgrading = known.node.metadata.name, is_cordoned_by_rollout(known.node)
+        return NodeSituation(name, faults, upgrading=upgrading)
     jobs = [job for job in known.jobs if job.acts]
     return NodeSituation(
         known.node.metadata.name,
-        find_faults(
-            known.node, known.member, known.jobs, known.permits, known.dry_runs, conditions
-        ),
+        faults,
         person=sum(waits_for_person(job) for job in known.jobs),
         on_hold=sum(is_on_hold(job) for job in jobs),
         repairing=any(is_repairing(job) for job in jobs) or _permits_repair(known),
-        upgrading=any(permit.operation is Operation.ROLLOUT for permit in known.permits),
+        upgrading=any(permit.operation is Operation.ROLLOUT for permit in known.permits)
+        or is_cordoned_by_rollout(known.node),
         dry_runs=tuple(run.remedier for run in known.dry_runs),
         jobs=len(jobs),
     )
+
+
+def is_cordoned_by_rollout(node: Node) -> bool:
+    """Return whether a rollout has cordoned the node. The mark lists holders as Kind/name/uid."""
+    marks = node.metadata.annotations.get(CORDONED_BY, "") if node.spec.unschedulable else ""
+    return any(mark.startswith(f"{ROLLOUT_KIND}/") for mark in marks.split(","))
 
 
 def waits_for_person(job: ObservedJob) -> bool:

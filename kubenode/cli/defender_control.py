@@ -1,6 +1,8 @@
 """Builds the RiskControl that production uses from a cluster's objects.
 
-It lacks the queue of waiting requests, which only a running Kube Defender knows.
+It lacks the queue of waiting requests, which only a running Kube Defender knows. Its breakers are
+in the states that the policies' status has: a single reading of the objects cannot tell when faults
+began, and would open breakers that are closed.
 """
 
 from collections.abc import Sequence
@@ -21,6 +23,7 @@ def risk_control(
     policies: None for the cluster's own.
     """
     control = RiskControl()
+    control.breakers.stepping = False
     control.govern(objects.policies if policies is None else policies, now)
     for name, node in objects.nodes.items():
         control.node_changed(name, node, now)

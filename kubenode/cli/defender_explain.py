@@ -1,6 +1,7 @@
 """`kubenode defender explain NODE`: may a node be disrupted now, and what would have to change?
 
-The answer is computed from the cluster's objects by the production code. With `--url` the running
+The answer is computed from the cluster's objects by the production code, with breakers in the state
+that the policies' status has. With `--url` the running
 Kube Defender is asked too: it knows the queue, and its answer decides the exit code.
 """
 
@@ -99,7 +100,7 @@ def explained(
         "against": [_objection(no, control) for no in objections],
         "limits": list(_limits(control, node, class_, operation, objections, now)),
         "perNode": list(_per_node(control, node, operation, now)),
-        "breakers": list(_breakers(control, node)),
+        "breakers": list(_breakers(control, node, operation)),
         "pauses": list(_pauses(objects, node, now)),
         "windows": list(_windows(control, node, operation, now)),
         "permits": [
@@ -203,11 +204,13 @@ def _per_node(
         yield {"policy": ruling.policy.name, "used": len(recent), "limit": rule.max_acts}
 
 
-def _breakers(control: RiskControl, node: str) -> Iterator[Report]:
-    member = control.census.member(node)
-    assert member is not None
+def _breakers(control: RiskControl, node: str, operation: Operation) -> Iterator[Report]:
+    """Yield the breakers of the policies that rule the node."""
+    member, place = control.census.member(node), control.census.place(node)
+    assert member is not None and place is not None
+    ruling = {each.policy.name for each in place.ruling(operation)}
     for watch in control.breakers.watches():
-        if not watch.policy.covers(member.labels):
+        if watch.policy.name not in ruling:
             continue
         for scope in watch.scopes(member.labels):
             group = watch.group(scope)
@@ -215,6 +218,7 @@ def _breakers(control: RiskControl, node: str) -> Iterator[Report]:
                 "policy": watch.policy.name,
                 "scope": scope,
                 "state": watch.state(scope).state.value,
+                "since": format_time(at) if (at := watch.state(scope).since) else None,
                 "faults": group.unhealthy,
                 "nodes": group.members,
             }
@@ -261,7 +265,7 @@ def _list_waiting_jobs(objects: DefenderObjects, node: str) -> list[Report]:
             "place": None,
             "reason": job.status.hold.reason,
             "scope": job.status.hold.scope,
-            "since": "",
+            "since": format_time(at) if (at := job.status.hold.since) else "",
             "severity": job.spec.severity,
         }
         for job in objects.jobs

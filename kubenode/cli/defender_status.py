@@ -13,6 +13,7 @@ from defender.answers import Waiting
 from defender.budgets import LimitBudget, budgets
 from defender.client import HttpPermits
 from defender.control import RiskControl
+from defender.jobs import ObservedJob
 from defender.pauses import lasting, scope_of
 from defender.policies import LoadedPolicy
 from kubenode.api.meta import format_time
@@ -196,12 +197,18 @@ def _list_waiting_jobs(objects: DefenderObjects) -> list[Row]:
             "severity": job.spec.severity,
             "reason": job.status.hold.reason,
             "scope": job.status.hold.scope,
-            "since": format_time(made) if (made := job.metadata.creation_timestamp) else None,
+            "since": format_time(at) if (at := waits_since(job)) else None,
             "message": job.status.hold.message,
         }
         for job in sorted(objects.jobs, key=lambda job: job.metadata.name)
         if job.open and job.status.hold is not None and job.status.hold.reason in DEFENDER_REASONS
     ]
+
+
+def waits_since(job: ObservedJob) -> datetime | None:
+    """Return when the job began to be held; of a job without that time, its creation."""
+    hold = job.status.hold
+    return (hold.since if hold is not None else None) or job.metadata.creation_timestamp
 
 
 def _waiting(each: Waiting) -> Row:

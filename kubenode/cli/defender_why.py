@@ -85,8 +85,8 @@ def _limits(report: Report) -> list[str]:
 
 def _states(report: Report) -> list[str]:
     output = [
-        f"breaker {row['scope']} of {row['policy']}: {row['state']},"
-        f" {row['faults']} of {row['nodes']} nodes faulty"
+        f"breaker {row['scope']} of {row['policy']}: {row['state']}{_since(row)}"
+        f" by the policy's status; now {row['faults']} of {row['nodes']} nodes faulty"
         for row in report["breakers"]
     ]
     output += [
@@ -104,12 +104,15 @@ def _states(report: Report) -> list[str]:
     return output + _evictions(report["evictions"])
 
 
+def _since(row: Report) -> str:
+    return f" since {row['since']}" if row["since"] else ""
+
+
 def _waits(row: Report) -> str:
     scope = f" {row['scope']}" if row["scope"] else ""
     if row["place"] is None:
-        return f"{row['holder']} is held: {row['reason']}{scope}"
-    since = f" since {row['since']}" if row["since"] else ""
-    return f"{row['holder']} waits{since}: place {row['place']} for {row['reason']}{scope}"
+        return f"{row['holder']} is held{_since(row)}: {row['reason']}{scope}"
+    return f"{row['holder']} waits{_since(row)}: place {row['place']} for {row['reason']}{scope}"
 
 
 def _evictions(preview: Report) -> list[str]:

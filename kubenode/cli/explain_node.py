@@ -15,6 +15,7 @@ from defender.answers import Waiting
 from defender.permit_reader import read_permit
 from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
 from kubenode.api.meta import format_time
+from kubenode.api.step_text import would_have
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import DryRunResults, NodeRecordSpec
 from kubenode.cli.cluster import connected, require_crds
@@ -129,7 +130,8 @@ def _of_dry_runs(record: NodeRecordSpec) -> list[str]:
 def _dry_run(run: DryRunResults) -> str:
     last = run.recent[-1]
     times = "once" if run.count == 1 else f"{run.count} times"
-    verdict = f": {last.said}" if last.said else ""
+    text = would_have(last.steps, last.said)
+    verdict = f": {text}" if text else ""
     return (
         f"dry run of {run.remedier}: would have begun {times}, the last time at"
         f" {format_time(last.at)} with rung {last.rung}{verdict}"

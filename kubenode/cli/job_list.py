@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from kubenode.api.step_text import would_have
 from kubenode.api.v1alpha1 import NodeRecord, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import DryRunResults
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
@@ -133,7 +134,7 @@ def _dry_run(node: str, run: DryRunResults, now: datetime) -> dict[str, Any]:
         "rung": last.rung,
         "hold": "",
         "age": length(now - last.at),
-        "message": f"would have begun {times}; the last time: {last.said}",
+        "message": f"would have begun {times}; the last time: {would_have(last.steps, last.said)}",
         "why": "",
     }
 

@@ -12,7 +12,8 @@ from typing import Any
 from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
 from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears
 from kubenode.api.meta import format_time
-from kubenode.api.v1alpha1 import RemedyOperationJob, Rung, Step
+from kubenode.api.step_text import describe_step
+from kubenode.api.v1alpha1 import RemedyOperationJob, Rung
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, Owned, StepState, StepStatus
 from kubenode.cli.job_means import holds_until, may_do, means
 from kubenode.cli.job_moments import Beside, JobMoment, moments
@@ -259,13 +260,6 @@ def _rung_state(job: RemedyOperationJob, n: int) -> str:
     if n < max(job.status.rung, job.spec.start_rung):
         return "skipped"
     return "not tried" if job.status.phase.closed else "to come"
-
-
-def describe_step(step: Step) -> str:
-    agent = step.agent
-    if agent is None:
-        return step.name
-    return " ".join(filter(None, (agent.action, agent.unit, agent.check, agent.script)))
 
 
 def rung_of(job: RemedyOperationJob) -> Rung | None:

@@ -6,7 +6,6 @@ down. A pause stops new acts; it never stops recovery.
 
 import getpass
 import socket
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,14 @@ from datetime import UTC, datetime, timedelta
 import typer
 
 from defender.pause_edits import PauseEdit, pause, resume
-from defender.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from defender.pauses import (
+    PausedScope,
+    PauseOutcome,
+    describe_unmatched,
+    lasting,
+    read_scope,
+    scope_of,
+)
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState
@@ -164,20 +170,11 @@ async def caller(kube: Kube) -> str:
 
 def require_nodes(objects: DefenderObjects, scope: PausedScope) -> None:
     """Raise Refusal if no node is in the scope, since a mistyped scope would pause nothing."""
-    if scope.kind == "Cluster" or _inside(objects, scope):
+    labels = {name: node.metadata.labels for name, node in objects.nodes.items()}
+    if not (problem := describe_unmatched(scope, labels, SHOWN)):
         return
-    anyway = "; for nodes that are to come write --allow-empty"
-    if scope.kind == "Node":
-        text = f"--scope: node {scope.value} is not in the cluster"
-        raise Refusal(f"{text}; `kubectl get nodes` lists those that are{anyway}")
-    values = Counter(
-        node.metadata.labels[scope.label]
-        for node in objects.nodes.values()
-        if scope.label in node.metadata.labels
-    )
-    there = ", ".join(sorted(values)[:SHOWN]) + (", …" if len(values) > SHOWN else "")
-    has = f"there are: {there}" if values else f"and no node has the label {scope.label}"
-    raise Refusal(f"--scope: no node has {scope}; {has}{anyway}")
+    lists = "; `kubectl get nodes` lists those that are" if scope.kind == "Node" else ""
+    raise Refusal(f"--scope: {problem}{lists}; for nodes that are to come write --allow-empty")
 
 
 def _inside(objects: DefenderObjects, scope: PausedScope) -> list[str]:

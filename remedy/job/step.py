@@ -6,6 +6,12 @@ changes; a person's decision and a vanished node come before the job's own plan;
 a job between a request to a host and its outcome.
 """
 
+from kubenode.api.step_text import (
+    GRANTED_VERDICT,
+    NO_PERMIT_VERDICT,
+    describe_steps,
+    would_have,
+)
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Mode
 from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from remedy.job import planned_events
@@ -177,17 +183,19 @@ def _shadow(job: Job, observation: JobObservation, first: Disruption) -> Move:
             "closed": observation.now,
         }
     )
+    steps = describe_steps(job.spec.ladder[job.spec.start_rung].steps)
     if first is Disruption.NONE:
-        return enter(job, Phase.SHADOWED, "would have run without a permit", timeline=timeline)
+        message = would_have(steps, NO_PERMIT_VERDICT)
+        return enter(job, Phase.SHADOWED, message, timeline=timeline)
     result = observation.act_result
     if result is None or result.act is not JobAct.ASK_PERMIT:
         return job, JobAct.ASK_PERMIT
     if result.verdict is None:
         message = f"Kube Defender could not be asked: {result.error}"
     elif result.verdict.allowed:
-        message = "Kube Defender would have granted it"
+        message = GRANTED_VERDICT
     else:
         message = (
             f"Kube Defender would have refused ({result.verdict.reason}): {result.verdict.message}"
         )
-    return enter(job, Phase.SHADOWED, message, timeline=timeline)
+    return enter(job, Phase.SHADOWED, would_have(steps, message), timeline=timeline)

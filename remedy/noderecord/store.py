@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
+from kubenode.api.step_text import GRANTED_VERDICT
 from kubenode.api.v1alpha1 import API_VERSION, Ask, Expression, NodeRecord, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec, WouldHave
 from kubenode.runtime.clock import Clock
@@ -310,5 +311,5 @@ def _sentence(answer: Any) -> str:
     if isinstance(answer, str):
         return f"Kube Defender could not be asked: {answer}"
     if answer.allowed:
-        return "Kube Defender would have granted it"
+        return GRANTED_VERDICT
     return f"Kube Defender would have refused ({answer.reason}): {answer.message}"

@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+from kubenode.api.step_text import NO_PERMIT_VERDICT, describe_steps
 from kubenode.api.v1alpha1 import Ask, Disruption, RemedyOperationJob
 from kubenode.api.v1alpha1.noderecord import WouldHave
 from kubenode.api.v1alpha1.permit import Holder
@@ -13,8 +14,6 @@ from remedy.remedier.choice import trigger
 from remedy.remedier.decide import JobOrder
 from rules.diagnose import Match
 from rules.facts import FactSet
-
-WITHOUT_PERMIT = "would have run without a permit"
 
 
 def result_of(
@@ -31,7 +30,8 @@ def result_of(
         first_true=min(order.candidate.since, now),
         class_=disruption,
         rung=rung.name,
-        said=WITHOUT_PERMIT if disruption is Disruption.NONE else "",
+        steps=describe_steps(rung.steps),
+        said=NO_PERMIT_VERDICT if disruption is Disruption.NONE else "",
     )
     if disruption is Disruption.NONE:
         return result, None

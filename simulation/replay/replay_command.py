@@ -147,8 +147,9 @@ def _job(job: JobRecord, now: datetime) -> Iterator[str]:
     yield f"{made}  {job.node}  {job.remedier} ({job.mode.value}): {state}{ended}: {job.message}"
     for rung in job.rungs:
         ran = f"ran at {format_time(rung.ran)}" if rung.ran is not None else "did not run"
-        steps = [f"{s.name} {s.state}" for s in job.steps if s.rung == rung.name]
-        yield f"    rung {rung.name} (class {rung.disruption.value}) {ran}: {', '.join(steps)}"
+        steps = ", ".join(f"{s.name} {s.state}" for s in job.steps if s.rung == rung.name)
+        head = f"    rung {rung.name} (class {rung.disruption.value}) {ran}"
+        yield f"{head}: {steps}" if steps else head
     for hold in job.holds:
         until = hold.until or job.closed or now
         if until > hold.since:

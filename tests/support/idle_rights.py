@@ -139,8 +139,20 @@ IDLE: tuple[Idle, ...] = (
     Idle(
         DEFENDER,
         "list watch",
-        ("noderemediers.kubenode.io machinecomponentsets.kubenode.io poddisruptionbudgets.policy"),
+        (
+            "noderemediers.kubenode.io "
+            "noderecords.kubenode.io "
+            "machinecomponentsets.kubenode.io "
+            "poddisruptionbudgets.policy"
+        ),
         "defender/test_dashboard_real.py",
+    ),
+    Idle(
+        DEFENDER,
+        "get list",
+        "machines.kubenode.io leases.coordination.k8s.io",
+        "defender/test_dashboard_front.py::"
+        "test_first_glance_names_missing_leaders_and_agents_until_their_leases_are_renewed",
     ),
     Idle(
         DEFENDER,

@@ -14,7 +14,7 @@ from typing import ClassVar
 from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.node_state import NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
 from defender.dashboard.views.pauses import paused
 from defender.jobs import ObservedJob
 from defender.lifesigns import agent_of
@@ -206,9 +206,21 @@ def _breakers(scene: Scene) -> Iterator[AttentionRow]:
                 else "A few acts at a time are tried; it closes by itself while nothing new fails."
             )
             key = f"breaker-{policy.name}-{each.scope}"
+            why = f"When it {'opened' if opened else 'half-opened'}: {each.why}."
+            if each.scope != CONTROL_PATH:
+                why += f" Now: {_unhealthy(scene, policy.name, each.scope)}."
             yield AttentionRow(
-                key, "breaker", title, each.why, each.since, may, "/breakers", "See the breakers"
+                key, "breaker", title, why, each.since, may, "/breakers", "See the breakers"
             )
+
+
+def _unhealthy(scene: Scene, policy: str, scope: str) -> str:
+    """Return how many nodes of the scope are unhealthy now."""
+    for watch in scene.control.breakers.watches():
+        if watch.policy.name == policy:
+            group = watch.group(scope)
+            return f"{group.unhealthy} of {group.members} nodes are unhealthy"
+    return "not known"
 
 
 def _pauses(scene: Scene) -> Iterator[AttentionRow]:
@@ -237,7 +249,8 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
         single = len(waiting) == 1
         who = waiting[0].spec.node_name if single else f"{len(waiting)} jobs"
         link = f"/jobs/{waiting[0].metadata.name}" if single else f"/jobs?reason={reason}"
-        why = (hold.message if hold and (single or scope) else "") or HOLDS.get(reason, "")
+        why = hold_sentence(hold) if hold and (single or scope) else ""
+        why = why or HOLDS.get(reason, "")
         title = f"{who} held: {reason}"
         yield AttentionRow(
             f"held-{reason}-{scope}", "held", title, why, _oldest(waiting),
@@ -246,7 +259,10 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
 
 
 def _oldest(jobs: list[ObservedJob]) -> datetime | None:
-    return min((m for job in jobs if (m := job.metadata.creation_timestamp)), default=None)
+    """Return since when the first of the jobs is held."""
+    times = ((job.status.hold.since if job.status.hold else None, job) for job in jobs)
+    starts = (since or job.metadata.creation_timestamp for since, job in times)
+    return min((at for at in starts if at is not None), default=None)
 
 
 def _dry_runs(scene: Scene) -> Iterator[AttentionRow]:
@@ -263,15 +279,11 @@ def _dry_runs(scene: Scene) -> Iterator[AttentionRow]:
         who = name if single else f"{len(runs)} nodes"
         yield AttentionRow(
             f"dry-run-{rule}", "dry-run", f"{who} would be repaired by {rule}, which is in DryRun",
-            would_have(run), run.began, "Set its mode to Enforce or Approve to let it act.",
-            f"/nodes/{name}" if single else "/rules", "See it" if single else "See the rules",
+            _capitalized(run.sentence), run.began,
+            "Set its mode to Enforce or Approve to let it act.",
+            "/would-have", "See what it would have done",
         )  # fmt: skip
 
 
-def would_have(run: DryRunView) -> str:
-    """Return what the rule would have done last, and Kube Defender's verdict on it."""
-    last = run.last
-    if last is None:
-        return ""
-    done = f"Would have: {last.steps or last.rung}." if last.steps or last.rung else ""
-    return " ".join(text for text in (done, last.verdict) if text)
+def _capitalized(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"

@@ -1,6 +1,10 @@
 """Reasons for which jobs are held, as text, and what a person can do about each."""
 
+from defender.jobs import JobHold
+from kubenode.api.v1alpha1 import Reason
 from kubenode.api.waits import WAITS, sentence
+
+DEFENDER_REASONS = frozenset(reason.value for reason in Reason)
 
 HOLDS = {
     **{reason: sentence(reason) for reason in WAITS},
@@ -42,3 +46,10 @@ HOLDS_MAY = {
     "ProviderUnreachable": "Look at the provider: credentials, network, its own state.",
     "ReceiverUnreachable": "Look at the receiver: its address, its credentials, its own state.",
 }
+
+
+def hold_sentence(hold: JobHold) -> str:
+    """Return the message of the hold. Kube Defender's figures are from the job's last request."""
+    if hold.message and hold.reason in DEFENDER_REASONS:
+        return f"At the last request: {hold.message}"
+    return hold.message

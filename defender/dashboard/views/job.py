@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from defender.dashboard.node_state import of_job
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
 from defender.dashboard.views.jobs import rung_of
 from defender.jobs import JobStep, ObservedJob
 from defender.queue.entry import QueuePlace
@@ -199,7 +199,7 @@ def hold_of(scene: Scene, job: ObservedJob) -> Iterable[HoldCard]:
     yield HoldCard(
         hold.reason,
         hold.scope,
-        hold.message,
+        hold_sentence(hold),
         HOLDS.get(hold.reason, ""),
         HOLDS_MAY.get(hold.reason, "Nothing need be done: it asks again by itself."),
         hold.look_again_at,
@@ -291,8 +291,8 @@ def _word(job: ObservedJob, word: Decision) -> ApprovalChoice | None:
             means = f"it asks for a permit, and acts when every limit allows it{then}."
         case "Deny":
             means = (
-                "the job is cancelled; what it holds and has cordoned is given back. The rule may"
-                " match again after its cooldown."
+                "the job is cancelled; what it holds and has cordoned is given back. No other job"
+                " follows while the fault lasts."
             )
         case "Next" if at + 1 < len(rungs):
             means = f"it goes on, within the limits, with {rung(at + 1)}."

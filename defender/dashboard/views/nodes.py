@@ -15,6 +15,8 @@ from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
 from defender.dashboard.views.summary import Summary
 from defender.ledger import LedgerPermit
+from defender.overview.faults import GOOD_SUFFIXES
+from defender.overview.records import current_dry_runs
 from defender.policies import covering
 from defender.verdict import judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
@@ -114,6 +116,8 @@ class NodeHead:
     job: str
     kubelet: str
     os: str
+    faults: tuple[tuple[str, datetime | None], ...] = ()
+    dry_runs: tuple[str, ...] = ()
     key: str = "node"
 
 
@@ -184,16 +188,23 @@ def _head(scene: Scene, node: Node, cell: Cell, member: CensusMember | None) -> 
         job=cell.job,
         kubelet=info.kubelet_version,
         os=" ".join(filter(None, (info.os_image, info.kernel_version))),
+        faults=tuple((fault.name, fault.since) for fault in cell.situation.faults),
+        dry_runs=tuple(
+            f"{run.remedier} {run.sentence}"
+            for run in current_dry_runs(scene.records.get(cell.name), node, scene.rules)
+        ),
     )
 
 
 def _conditions(node: Node) -> list[ConditionRow]:
-    """Return the conditions, bad ones first. Ready is good if True, all others if False."""
+    """Return the conditions, bad ones first. Ready and its like are good if True, others if
+    False.
+    """
     rows = [
         ConditionRow(
             c.type,
             c.status,
-            c.status == ("True" if c.type == "Ready" else "False"),
+            c.status == ("True" if c.type.endswith(GOOD_SUFFIXES) else "False"),
             c.reason,
             c.message,
             None if c.last_transition_time is None else as_written(c.last_transition_time),

@@ -56,6 +56,8 @@ class WouldHave(Model):
     first_true: Time
     class_: Disruption = Field(default=Disruption.NONE, alias="class")
     rung: str = Field(default="", max_length=63)
+    steps: str = Field(default="", max_length=256)
+    """The steps of this rung, in order."""
     said: str = Field(default="", max_length=256)
     """What Kube Defender would have answered."""
 

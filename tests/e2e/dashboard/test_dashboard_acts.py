@@ -72,12 +72,20 @@ async def test_a_pause_that_cannot_be_meant_is_not_written(
     async with visiting(browser) as context:
         page = await context.new_page()
         await enter(world, page)
-        for scope, said in (("b", "is no scope"), ("zone=", "is no scope")):
+        for scope, said in (
+            ("b", "is no scope"),
+            ("zone=", "is no scope"),
+            ("zone=zone-x", "there are: eu-1a, eu-1b, eu-1c"),
+            ("node=n9", "node n9 is not in the cluster"),
+        ):
             await page.goto(f"{world.url}/pauses")
             await page.get_by_label("Scope").fill(scope)
             await page.get_by_label("Why").fill("x")
             await page.get_by_role("button", name="Pause", exact=True).click()
             await expect(page.get_by_role("status")).to_contain_text(said)
+        scopes = page.locator("#scopes option")
+        await expect(scopes.first).to_have_attribute("value", "cluster")
+        assert "pool=workers" in [await each.get_attribute("value") for each in await scopes.all()]
         await page.goto(f"{world.url}/pauses")
         await page.get_by_label("Why").fill("x")
         await page.get_by_label("For", exact=True).select_option("until the instant")
@@ -85,6 +93,12 @@ async def test_a_pause_that_cannot_be_meant_is_not_written(
         await page.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("is over")
         assert await pauses_of(world) == []
+        await page.goto(f"{world.url}/pauses")
+        await page.get_by_label("Scope").fill("zone=zone-x")
+        await page.get_by_label("Why").fill("to come")
+        await page.get_by_label("Pause it although no node is in it").check()
+        await page.get_by_role("button", name="Pause", exact=True).click()
+        await expect(page.get_by_role("status")).to_contain_text("is paused now")
 
 
 async def test_one_who_resumes_what_somebody_else_has_resumed_is_told(

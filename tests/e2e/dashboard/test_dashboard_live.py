@@ -36,7 +36,7 @@ async def test_what_happens_is_shown_without_loading_the_page_again(
         assert time.monotonic() - began < 10, "it takes half a second on an idle machine"
         await put(world.kube, JOBS, a_job("n00200", "AwaitingApproval"))
         await expect(page.get_by_text("n00200 waits for approval")).to_be_visible()
-        await expect(page.get_by_role("heading", level=1)).to_contain_text("3 jobs wait")
+        await expect(page.locator(".headline")).to_contain_text("3 jobs wait for a person")
         await world.kube.delete(f"{JOBS}/n00200-0a1b2c3d4e")
         await expect(page.get_by_text("n00200 waits for approval")).to_have_count(0)
         assert await page.evaluate("window.same")

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 
 JOB = "/jobs/n00062-0a1b2c3d4e"
 SHOWN = {
-    "fleet": ("/", "2 jobs wait for a person"),
+    "fleet": ("/", "9 of 240 nodes have a fault"),
     "zone": ("/zone?zone=eu-1b", "Zone eu-1b"),
     "rack": ("/rack?zone=eu-1b&rack=1b-r01", "Rack 1b-r01"),
     "search": ("/nodes?q=n0001", "10 nodes have “n0001” in the name."),
@@ -24,6 +24,7 @@ SHOWN = {
     "job": (JOB, "The repair of n00062 waits for a person to approve or deny it."),
     "held job": ("/jobs/n00033-0a1b2c3d4e", "The repair of n00033 is held."),
     "rules": ("/rules", "4 rules, 2 of them match now, 1 in trouble."),
+    "would have": ("/would-have", "1 rule is in DryRun, and would have begun no repair."),
     "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
     "pauses": ("/pauses", "Nothing is paused."),
 }
@@ -114,7 +115,7 @@ async def test_the_fleet_leads_to_what_stands_still(world: Running, browser: Bro
         await expect(row).to_contain_text("Held")
         await row.get_by_role("link", name="n00004").click()
         await expect(page.get_by_role("heading", name="Held: ConcurrencyLimit")).to_be_visible()
-        await expect(page.get_by_text("asks again in")).to_be_visible()
+        await expect(page.get_by_text("next request due in")).to_be_visible()
         await page.get_by_role("link", name="n00004-0a1b2c3d4e", exact=True).click()
         await expect(page.get_by_role("heading", level=1)).to_contain_text("n00004 is held")
         await page.get_by_role("link", name="Fleet").first.click()
@@ -245,7 +246,7 @@ async def test_states_are_told_apart_without_colour(world: Running, browser: Bro
         drawn = page.locator(".legend path")
         shapes = await drawn.evaluate_all("all => all.map(e => e.getAttribute('d'))")
         words = await page.locator(".legend li").all_inner_texts()
-        assert len(set(shapes)) == len(shapes) == len(set(words)) == 8
+        assert len(set(shapes)) == len(shapes) == len(set(words)) == 9
         tiles = page.locator(".tile.troubled")
         for text in await tiles.all_inner_texts():
             assert re.search(r"\d+ (held|repairing|faulty|cordoned|for a person)", text)

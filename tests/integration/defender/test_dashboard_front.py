@@ -2,10 +2,22 @@
 
 import pytest
 from support.dashboard_running import api_server, dashboard_over
-from support.dashboard_world import RULES, a_node, a_rule, condition, put, stamp
+from support.dashboard_world import (
+    POLICIES,
+    RULES,
+    Object,
+    a_node,
+    a_rule,
+    condition,
+    now,
+    put,
+    stamp,
+)
 from support.running import until
 
 from defender.dashboard.views.attention import first_glance
+from kubenode.api.v1alpha1 import Ask, Disruption, Operation, default_policy
+from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
 
@@ -18,6 +30,21 @@ async def make_lease(kube: Kube, namespace: str, name: str) -> None:
         "spec": {"holderIdentity": "x", "renewTime": stamp().replace("Z", ".000000Z")},
     }
     await kube.create(paths.leases(namespace), body)
+
+
+def a_record(node: Object) -> Object:
+    """Return the record of a node with a lasting dry run of rule kernel-deadlock."""
+    last = {"at": stamp(50), "firstTrue": stamp(60), "rung": "reboot", "said": "would have"}
+    run = {
+        "remedier": "kernel-deadlock", "faultClass": "kernel_deadlock", "count": 1,
+        "first": stamp(50), "recent": [last],
+    }  # fmt: skip
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "NodeRecord",
+        "metadata": {"name": node["metadata"]["name"]},
+        "spec": {"nodeUID": node["metadata"]["uid"], "dryRuns": [run]},
+    }
 
 
 async def test_first_glance_names_missing_leaders_and_agents_until_their_leases_are_renewed() -> (
@@ -61,16 +88,7 @@ async def test_first_glance_follows_conditions_rules_and_dry_runs() -> None:
             await put(kube, RULES, a_rule("kernel-deadlock", "DryRun"))
             faulty = "1 of 1 nodes has a fault: KernelDeadlock on 1."
             await until(lambda: sentence() == faulty, 20, "the rule reads the condition")
-            run = {
-                "remedier": "kernel-deadlock", "faultClass": "kernel_deadlock", "count": 1,
-                "first": stamp(50), "recent": [{"at": stamp(50), "firstTrue": stamp(60),
-                                                "rung": "reboot", "said": "would have"}],
-            }  # fmt: skip
-            spec = {"nodeUID": made["metadata"]["uid"], "dryRuns": [run]}
-            await put(kube, paths.custom("noderecords"), {
-                "apiVersion": "kubenode.io/v1alpha1", "kind": "NodeRecord",
-                "metadata": {"name": "n1"}, "spec": spec,
-            })  # fmt: skip
+            await put(kube, paths.custom("noderecords"), a_record(made))
 
             def activities() -> list[str]:
                 return [text for _, text in first_glance(board.scene()).headline.activities]
@@ -79,3 +97,24 @@ async def test_first_glance_follows_conditions_rules_and_dry_runs() -> None:
             await until(lambda: activities() == [would], 20, "the dry run is shown")
             await kube.patch(f"{RULES}/kernel-deadlock", {"spec": {"mode": "Off"}})
             await until(lambda: sentence().startswith("All is well"), 20, "the rule is off")
+
+
+async def test_verdict_of_a_dry_run_counts_the_lasting_dry_runs_of_other_nodes() -> None:
+    async with api_server() as (api, kube):
+        await put(kube, POLICIES, default_policy().to_dict())
+        await put(kube, RULES, a_rule("kernel-deadlock", "DryRun"))
+        for number in range(1, 8):
+            made = await kube.create(paths.nodes(), a_node(f"n{number}"))
+            if number < 7:
+                await put(kube, paths.custom("noderecords"), a_record(made))
+        async with dashboard_over(api, kube) as running:
+            shadows = running.defender.shadows
+            await until(lambda: len(shadows.faults(now())) == 6, 20, "the records are read")
+            ask = Ask(
+                operation=Operation.REPAIR, class_=Disruption.HOST, node="n7", dry_run=True,
+                holder=Holder(kind="NodeRecord", name="n7", uid="u"),
+            )  # fmt: skip
+            verdict = await running.defender.ask(ask)
+            assert "the breaker would be open: 7 of 7 nodes" in verdict.message
+            await kube.patch(f"{RULES}/kernel-deadlock", {"spec": {"mode": "Enforce"}})
+            await until(lambda: "n1" not in shadows.faults(now()), 20, "the rule acts")

@@ -1,5 +1,6 @@
 """What `kubenode defender` prints, where it is worked out rather than copied."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,11 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
-from support.defender_core import Core, a_policy, an_ask
+from support.defender_core import Core, a_node, a_policy, an_ask
 
 from defender.history import Doubt, History
 from defender.verdict import refusals
-from kubenode.api.v1alpha1 import Reason
+from kubenode.api.v1alpha1 import Disruption, Operation, Reason
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus, DefenderPolicyStatus
+from kubenode.cli.defender_control import risk_control
+from kubenode.cli.defender_explain import explained
+from kubenode.cli.defender_objects import DefenderObjects
 from kubenode.cli.defender_simulate import doubts, percentile, since_from
 from kubenode.cli.defender_status import tightest
 from kubenode.cli.defender_why import REMEDIES, remedy
@@ -70,6 +75,23 @@ def test_a_simulation_says_what_it_does_not_know() -> None:
     for words in ("started at 2026-01-01 12:05 UTC", "3 requests were forgotten",
                   "2 requests had no permit", "left out: n1", "4 nodes are not ready"):  # fmt: skip
         assert words in told
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_explain_takes_breakers_from_the_policys_status_and_computes_none(opened: bool) -> None:
+    entry = BreakerStatus(scope="cluster", state=BreakerState.OPEN, since=T0, why="storm")
+    status = DefenderPolicyStatus(breaker=[entry] if opened else [])
+    limits = [{"scope": "Cluster", "maxConcurrent": 5}]
+    policy = replace(a_policy(limits=limits), status=status)
+    nodes = {f"n{i}": a_node(f"n{i}", ready=i > 6 or opened) for i in range(12)}
+    objects = DefenderObjects(nodes, [policy], [], [])
+    now = T0 + timedelta(hours=1)
+    report = explained(
+        objects, risk_control(objects, now), "n9", Operation.REPAIR, Disruption.HOST, now
+    )
+    (cluster,) = [row for row in report["breakers"] if row["scope"] == "cluster"]
+    assert cluster["state"] == ("Open" if opened else "Closed")
+    assert ("BreakerOpen" in {no["reason"] for no in report["against"]}) is opened
 
 
 @pytest.mark.parametrize("text", ["0s", "200h", "soon"])

@@ -164,6 +164,14 @@ def test_node_of_a_rollout_is_upgraded_and_not_repaired() -> None:
     assert situation(node(), permits=[permit(Operation.REPAIR)]).repairing
 
 
+def test_node_that_a_rollout_cordoned_is_upgraded_also_without_a_permit() -> None:
+    mark = {"kubenode.io/cordoned-by": "MachineComponentSet/containerd/u1"}
+    assert situation(node(unschedulable=True, annotations=mark)).upgrading
+    assert not situation(node(annotations=mark)).upgrading
+    ours = {"kubenode.io/cordoned-by": "n1-0a1b2c3d4e"}
+    assert not situation(node(unschedulable=True, annotations=ours)).upgrading
+
+
 def test_summary_counts_nodes_by_fault_and_by_activity_apart() -> None:
     loaded = rule()
     ill = node("n1", ("KernelDeadlock", "True"))

@@ -14,6 +14,7 @@ from defender.pauses import (
     PauseOutcome,
     TooManyPauses,
     common,
+    describe_unmatched,
     lasting,
     paused,
     read_scope,
@@ -163,3 +164,24 @@ def test_whatever_people_do_a_scope_has_one_pause_that_none_of_them_shortened(
     }
     assert len(pauses) == len(promised)
     assert lasting(pauses, T0) == pauses
+
+
+LABELS = {"n1": {"topology.kubernetes.io/zone": "a"}, "n2": {"topology.kubernetes.io/zone": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("cluster", ""),
+        ("zone=b", ""),
+        ("node=n1", ""),
+        ("zone=x", "no node has topology.kubernetes.io/zone=x; there are: a, b"),
+        ("rack=r1", "and no node has the label kubenode.io/rack"),
+        ("node=n9", "node n9 is not in the cluster"),
+    ],
+)
+def test_scope_without_nodes_is_named_with_the_values_that_there_are(
+    text: str, problem: str
+) -> None:
+    found = describe_unmatched(read_scope(text), LABELS)
+    assert (problem in found) if problem else found == ""

@@ -361,6 +361,7 @@ async def test_a_dry_run_makes_no_job_and_is_counted_with_kube_defender_s_answer
     (result,) = (await hands.record()).dry_runs
     assert (result.remedier, result.count, result.recent[0].rung) == ("runtime", 1, "restart")
     assert result.recent[0].said == "Kube Defender would have granted it"
+    assert result.recent[0].steps == "RestartUnit a.service"
     (ask,) = hands.permits.asks
     assert ask.dry_run and ask.node == "n1" and ask.fault_class == "runtime_unhealthy"
     await hands.later(MINUTE)
@@ -392,7 +393,8 @@ async def test_explain_lists_dry_runs_with_count_and_last_time() -> None:
     await hands.decide()
     assert _of_dry_runs(await hands.record()) == [
         f"dry run of runtime: would have begun once, the last time at {format_time(T0)}"
-        " with rung restart: Kube Defender would have granted it"
+        " with rung restart: would have: RestartUnit a.service; Kube Defender would have"
+        " granted it"
     ]
     assert _of_dry_runs(NodeRecordSpec()) == []
 

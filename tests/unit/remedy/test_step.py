@@ -637,6 +637,7 @@ def test_mode_decides_the_way(mode: str) -> None:
         assert act is JobAct.ASK_PERMIT
         after, _ = moved(a_job(mode=mode), act_result=JobActResult(JobAct.ASK_PERMIT, refused()))
         assert "would have refused (ConcurrencyLimit)" in after.status.message
+        assert after.status.message.startswith("would have: ")
     wanted = {"Enforce": "AwaitingPermit", "Approve": "AwaitingApproval", "DryRun": "Shadowed"}
     assert after.phase == wanted[mode]
 
