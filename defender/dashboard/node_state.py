@@ -9,7 +9,6 @@ from defender.jobs import ObservedJob
 from defender.ledger import LedgerPermit
 from defender.overview.faults import NO_CONDITIONS, NOT_READY, FaultConditions
 from defender.overview.situation import (
-    CORDONED_BY,
     LEAVING_OPERATIONS,
     NodeEvidence,
     NodeSituation,

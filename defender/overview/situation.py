@@ -14,13 +14,13 @@ from defender.overview.faults import (
     find_faults,
 )
 from defender.overview.records import DryRunView
+from kubenode.api.cordon import CordonState
 from kubenode.api.v1alpha1 import Operation
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import Node
 
 FOR_PEOPLE = (JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN)
 ACTIVE_PHASES = (JobPhase.RUNNING, JobPhase.VERIFYING)
-CORDONED_BY = "kubenode.io/cordoned-by"
 ROLLOUT_KIND = "MachineComponentSet"
 LEAVING_OPERATIONS = (Operation.SCALE_IN, Operation.DELETE)
 
@@ -96,9 +96,9 @@ def assess_node(known: NodeEvidence, conditions: FaultConditions = NO_CONDITIONS
 
 
 def is_cordoned_by_rollout(node: Node) -> bool:
-    """Return whether a rollout has cordoned the node. The mark lists holders as Kind/name/uid."""
-    marks = node.metadata.annotations.get(CORDONED_BY, "") if node.spec.unschedulable else ""
-    return any(mark.startswith(f"{ROLLOUT_KIND}/") for mark in marks.split(","))
+    """Return whether a rollout has cordoned the node."""
+    cordon = CordonState(node.spec.unschedulable, node.metadata.annotations)
+    return cordon.unschedulable and any(h.kind == ROLLOUT_KIND for h in cordon.holders)
 
 
 def waits_for_person(job: ObservedJob) -> bool:

@@ -65,6 +65,14 @@ class CordonState:
         return holders_in(self.annotations.get(CORDONED_BY, ""))
 
 
+def owners_in(value: str) -> tuple[str, ...]:
+    """Return the owners in a value of the annotation as text, such as `our job n1-4ad5`."""
+    return tuple(
+        f"{holder.kind} {holder.name}" if (holder := holder_in(mark)) else f"our job {mark}"
+        for mark in marks_in(value)
+    )
+
+
 def marks_in(value: str) -> tuple[str, ...]:
     """Return the marks in a value of the annotation, each once."""
     return tuple(dict.fromkeys(mark for entry in value.split(",") if (mark := entry.strip())))

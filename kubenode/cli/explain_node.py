@@ -13,7 +13,7 @@ import typer
 
 from defender.answers import Waiting
 from defender.permit_reader import read_permit
-from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
+from kubenode.api.cordon import CORDONED_BY, KEEP_CORDONED, keeps_cordon, owners_in
 from kubenode.api.meta import format_time
 from kubenode.api.step_text import would_have
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob
@@ -98,10 +98,10 @@ def _state(permit: Permit) -> str:
 def _of_node(node: Node) -> list[str]:
     condition = node.ready_condition
     ready = condition.status if condition is not None else "not reported"
-    by = node.metadata.annotations.get("kubenode.io/cordoned-by")
+    by = " and ".join(owners_in(node.metadata.annotations.get(CORDONED_BY, "")))
     cordon = "schedulable"
     if node.spec.unschedulable:
-        cordon = f"cordoned by our job {by}" if by else "cordoned, not by us"
+        cordon = f"cordoned by {by}" if by else "cordoned, not by us"
         if by and keeps_cordon(node.metadata.annotations):
             cordon += f"; the cordon stays after it ({KEEP_CORDONED})"
     return [f"node {node.metadata.name}: Ready {ready}, {cordon}"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
+from kubenode.api.cordon import CORDONED_BY, KEEP_CORDONED, keeps_cordon, owners_in
 from kubenode.api.decisions import CANCELLED_BY, STARTED_BY, hears
 from kubenode.api.meta import format_time
 from kubenode.api.step_text import describe_step
@@ -191,10 +191,14 @@ def _node(job: RemedyOperationJob, node: Node | None) -> str:
     if node is None or node.metadata.uid != job.spec.node_uid != "":
         return f"{job.spec.node_name}: gone" + (", another has its name" if node else "")
     condition = node.ready_condition
-    by = node.metadata.annotations.get("kubenode.io/cordoned-by", "")
+    by = node.metadata.annotations.get(CORDONED_BY, "")
     cordon = "schedulable"
     if node.spec.unschedulable:
-        ours = "cordoned by this job" if by == job.metadata.name else f"cordoned by our job {by}"
+        ours = (
+            "cordoned by this job"
+            if by == job.metadata.name
+            else f"cordoned by {' and '.join(owners_in(by))}"
+        )
         cordon = ours if by else "cordoned, not by us"
         if by and keeps_cordon(node.metadata.annotations):
             cordon += f"; the cordon stays after it ({KEEP_CORDONED})"

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1.ladder import Remainder, list_steps
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -26,7 +27,6 @@ from simulation.demo.observer import NodeView, Observer
 
 HOLD = 0.3
 WATCH_SECONDS = 300
-MARK = "kubenode.io/cordoned-by"
 CLOSED = frozenset({"Succeeded", "Failed", "Cancelled", "Shadowed"})
 TELLING = list_steps(lambda kind: kind.remainder is Remainder.NOTHING) - {"uncordon"}
 ACTING = frozenset({"Enforce", "Approve"})
@@ -236,7 +236,7 @@ def node_view(node: Object) -> NodeView:
         labels=meta.get("labels") or {},
         ready=any(c["type"] == "Ready" and c["status"] == "True" for c in conditions),
         unschedulable=bool(spec.get("unschedulable")),
-        ours=MARK in (meta.get("annotations") or {}),
+        ours=CORDONED_BY in (meta.get("annotations") or {}),
     )
 
 
