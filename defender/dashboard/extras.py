@@ -5,11 +5,11 @@ reads.
 from collections.abc import Mapping
 from typing import Any
 
-from defender import eviction
 from defender.dashboard.forms import LENGTHS
 from defender.dashboard.node_state import POOL
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
+from defender.server import eviction
 from kubenode.runtime.kube.client import Kube
 
 MOST_SUGGESTED = 200

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from defender.lifesigns import NAMESPACE as AGENTS
 from defender.overview.programs import EVERYTHING, MACHINE, NO_SIGHT, REMEDY, ProgramSight
+from defender.replicas.lifesigns import NAMESPACE as AGENTS
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube

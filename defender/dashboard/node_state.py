@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from defender.census import NodeHealth
-from defender.jobs import ObservedJob
-from defender.ledger import LedgerPermit
+from defender.decision.census import NodeHealth
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import LedgerPermit
 from defender.overview.faults import NO_CONDITIONS, NOT_READY, FaultConditions
 from defender.overview.situation import (
     LEAVING_OPERATIONS,

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from defender.breaker.faults import excused
-from defender.census import CensusMember, NodeHealth
 from defender.dashboard.rule import RuleView
-from defender.jobs import ObservedJob
-from defender.ledger import LedgerPermit
+from defender.decision.breaker.faults import excused
+from defender.decision.census import CensusMember, NodeHealth
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import LedgerPermit
 from defender.overview.records import DryRunView
 from kubenode.api.meta import NodeSelection
 from kubenode.runtime.hosttime import as_written

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from defender.census import CensusMember
-from defender.jobs import ObservedJob
-from defender.ledger import LedgerPermit
+from defender.decision.census import CensusMember
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import LedgerPermit
 from defender.overview.faults import (
     NO_CONDITIONS,
     FaultConditions,

@@ -8,10 +8,10 @@ began, and would open breakers that are closed.
 from collections.abc import Sequence
 from datetime import datetime
 
-from defender.control import RiskControl
-from defender.ledger import load_permit
-from defender.policies import LoadedPolicy
-from defender.store import LIFE
+from defender.decision.control import RiskControl
+from defender.decision.ledger import load_permit
+from defender.decision.policies import LoadedPolicy
+from defender.server.store import LIFE
 from kubenode.cli.defender_objects import DefenderObjects
 
 

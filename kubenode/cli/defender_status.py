@@ -10,12 +10,12 @@ from datetime import datetime
 from typing import Any
 
 from defender.answers import Waiting
-from defender.budgets import LimitBudget, budgets
 from defender.client import HttpPermits
-from defender.control import RiskControl
-from defender.jobs import ObservedJob
-from defender.pauses import lasting, scope_of
-from defender.policies import LoadedPolicy
+from defender.decision.budgets import LimitBudget, budgets
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.pauses import lasting, scope_of
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 from kubenode.api.v1alpha1.permit import Reason

@@ -7,7 +7,6 @@ from enum import StrEnum
 from typing import Any
 
 from defender.dashboard.rule import RuleView
-from defender.lifesigns import agent_of
 from defender.overview.notices import never_acts
 from defender.overview.programs import (
     EVERYTHING,
@@ -16,6 +15,7 @@ from defender.overview.programs import (
     cover_agents,
     find_leaderless,
 )
+from defender.replicas.lifesigns import agent_of
 from kubenode.cli.fleet_state import DEFENDER, FleetState
 
 MINIMUM_VERSION = (1, 30)

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
-from defender.lifesigns import NAMESPACE as AGENT_NAMESPACE
 from defender.overview.programs import EVERYTHING, MACHINE, REMEDY, ProgramSight
 from defender.overview.records import RecordView
+from defender.replicas.lifesigns import NAMESPACE as AGENT_NAMESPACE
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet, NodeRecord, NodeRemedier
 from kubenode.cli.defender_objects import DefenderObjects, read_objects
 from kubenode.runtime.kube import paths

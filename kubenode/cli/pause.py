@@ -12,8 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from defender.pause_edits import PauseEdit, pause, resume
-from defender.pauses import (
+from defender.decision.pauses import (
     PausedScope,
     PauseOutcome,
     describe_unmatched,
@@ -21,6 +20,7 @@ from defender.pauses import (
     read_scope,
     scope_of,
 )
+from defender.server.pause_edits import PauseEdit, pause, resume
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from defender.jobs import ObservedJob
-from defender.lifesigns import agent_of
+from defender.decision.jobs import ObservedJob
+from defender.decision.pauses import lasting
 from defender.overview.faults import FaultConditions
 from defender.overview.notices import FleetNotice
 from defender.overview.programs import EVERYTHING, LEADER_SECONDS, cover_agents
@@ -24,7 +24,7 @@ from defender.overview.situation import (
     waits_for_person,
 )
 from defender.overview.summary import FleetSummary, FleetSurroundings, summarize_fleet
-from defender.pauses import lasting
+from defender.replicas.lifesigns import agent_of
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase

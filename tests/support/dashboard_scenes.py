@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 from support.dashboard_world import a_node, some_jobs, some_rules
 
-from defender.control import RiskControl
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.attention import AttentionRow, Headline, first_glance
-from defender.jobs import ObservedJob
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.policies import read_policy
 from defender.overview.faults import FaultConditions
 from defender.overview.records import RecordView, current_dry_runs
 from defender.overview.situation import NodeEvidence
-from defender.policies import read_policy
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.runtime.kube.objects import Node

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.node_state import NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
 from defender.dashboard.views.pauses import paused
-from defender.jobs import ObservedJob
-from defender.lifesigns import agent_of
+from defender.decision.breaker.control_path import SCOPE as CONTROL_PATH
+from defender.decision.jobs import ObservedJob
 from defender.overview.programs import cover_agents
 from defender.overview.records import DryRunView, current_dry_runs
 from defender.overview.situation import waits_for_person
 from defender.overview.summary import FleetSummary, FleetSurroundings, summarize_fleet
+from defender.replicas.lifesigns import agent_of
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 

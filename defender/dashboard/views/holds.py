@@ -1,6 +1,6 @@
 """Reasons for which jobs are held, as text, and what a person can do about each."""
 
-from defender.jobs import JobHold
+from defender.decision.jobs import JobHold
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.waits import WAITS, sentence
 

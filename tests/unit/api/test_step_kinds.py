@@ -5,7 +5,7 @@ The expected names are written by hand.
 
 import pytest
 
-from defender.jobs import HARMLESS
+from defender.decision.jobs import HARMLESS
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.ladder import STEP_KINDS, Disruption, Remainder, list_steps
 from remedy.job.early_end import OTHERS

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.clock import T0
 from support.defender_core import Core, a_node, a_policy, an_ask
 
-from defender.history import Doubt, History
-from defender.verdict import refusals
+from defender.decision.history import Doubt, History
+from defender.decision.verdict import refusals
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus, DefenderPolicyStatus
 from kubenode.cli.defender_control import risk_control

@@ -10,8 +10,8 @@ from support.dashboard_world import a_job, a_node, a_rollout, a_rule, condition,
 
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
-from defender.jobs import ObservedJob
-from defender.policies import read_policy
+from defender.decision.jobs import ObservedJob
+from defender.decision.policies import read_policy
 from kubenode.cli.defender_objects import DefenderObjects
 from kubenode.cli.fleet_state import FleetState
 from kubenode.cli.status import as_data, fleet_status, lines

@@ -28,8 +28,8 @@ from defender.dashboard.views.attention import first_glance
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.summary import Summary
-from defender.eviction import preview
-from defender.jobs import ObservedJob
+from defender.decision.jobs import ObservedJob
+from defender.server.eviction import preview
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import HoldReason, Reason
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget

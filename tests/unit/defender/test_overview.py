@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from support.dashboard_world import a_job, a_node, a_rollout, a_rule, condition, some_rollouts
 
-from defender.census import member_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
-from defender.jobs import ObservedJob
-from defender.ledger import LedgerPermit
+from defender.decision.census import member_of
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import LedgerPermit
 from defender.overview.faults import FaultConditions
 from defender.overview.programs import (
     AgentCoverage,
