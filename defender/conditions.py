@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from defender.policies import LoadedPolicy
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.conditions import ConditionUpdate, find_condition, set_conditions
+from kubenode.api.meta import Condition
 
+NOT_ENFORCED = "NotEnforced"
 COMMON_CAUSE = "CommonCause"
 """Condition that is True while faults share a cause. Whoever rolled out the cause should pause it.
 """
@@ -18,42 +20,23 @@ def conditions(
 
     CommonCause appears with the first common cause and then stays.
     """
-    ours = [_not_enforced(policy, now)]
-    if causes or any(each.type == COMMON_CAUSE for each in policy.status.conditions):
-        ours.append(_common_cause(policy, causes, now))
-    names = {each.type for each in ours}
-    return [*(c for c in policy.status.conditions if c.type not in names), *ours]
+    updates = {NOT_ENFORCED: _not_enforced(policy)}
+    before, generation = policy.status.conditions, policy.metadata.generation
+    if causes or find_condition(before, COMMON_CAUSE) is not None:
+        updates[COMMON_CAUSE] = _common_cause(causes)
+    return set_conditions(before, updates.items(), generation=generation, now=now)
 
 
-def _not_enforced(policy: LoadedPolicy, now: datetime) -> Condition:
+def _not_enforced(policy: LoadedPolicy) -> ConditionUpdate:
     explicit = policy.problems
-    message = "every part of the policy is enforced"
-    if explicit:
-        message = f"everything that this policy covers is refused: {'; '.join(explicit)}"
-    reason = "Refusing" if explicit else "Enforced"
-    return _condition(policy, "NotEnforced", bool(explicit), reason, message, now)
+    if not explicit:
+        return ConditionUpdate.of(False, "Enforced", "every part of the policy is enforced")
+    message = f"everything that this policy covers is refused: {'; '.join(explicit)}"
+    return ConditionUpdate.of(True, "Refusing", message)
 
 
-def _common_cause(
-    policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
-) -> Condition:
+def _common_cause(causes: Mapping[tuple[str, str], str]) -> ConditionUpdate:
     ordered = sorted(causes.items())
     message = "; ".join(why for _, why in ordered) or "faults have nothing in common"
     reason = "".join(f"{cause[0].upper()}{cause[1:]}" for cause in dict(key for key, _ in ordered))
-    return _condition(policy, COMMON_CAUSE, bool(ordered), reason or "None", message, now)
-
-
-def _condition(
-    policy: LoadedPolicy, type_: str, true: bool, reason: str, message: str, now: datetime
-) -> Condition:
-    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
-    old = next((c for c in policy.status.conditions if c.type == type_), None)
-    since = old.last_transition_time if old is not None and old.status is status else now
-    return Condition(
-        type=type_,
-        status=status,
-        reason=reason,
-        message=message[:32000],
-        observed_generation=policy.metadata.generation,
-        last_transition_time=since,
-    )
+    return ConditionUpdate.of(bool(ordered), reason or "None", message)

@@ -22,6 +22,7 @@ import msgspec
 
 from defender.ledger import LedgerPermit, PermitLedger, grants_of, load_permit
 from defender.permit_reader import UNREADABLE, read_permit
+from kubenode.api.conditions import ConditionUpdate, set_condition
 from kubenode.api.meta import ObjectMeta, format_time
 from kubenode.api.v1alpha1 import Ask, Permit
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitState
@@ -338,14 +339,12 @@ class PermitStore:
 
         Raises KubeError.
         """
-        condition = {
-            "type": "Revoked",
-            "status": "True",
-            "reason": reason,
-            "message": message[:1024],
-            "lastTransitionTime": format_time(self._clock.now()),
+        update = ConditionUpdate.of(True, reason, message)
+        conditions = set_condition([], "Revoked", update, generation=None, now=self._clock.now())
+        status = {
+            "state": PermitState.REVOKED,
+            "conditions": [condition.to_dict() for condition in conditions],
         }
-        status = {"state": PermitState.REVOKED, "conditions": [condition]}
         await self._patch_status(permit, status, guarded=True)
 
     async def release(self, permit: LedgerPermit) -> None:

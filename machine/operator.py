@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
 from kubenode.api.v1alpha1 import Machine
-from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import never_frozen
 from kubenode.runtime.disruption.permits import PermitReader
+from kubenode.runtime.disruption.wakes import wake_by_name
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
@@ -133,9 +133,10 @@ class MachineOperator:
         self.life.watch(ground.nodes, life.of_node)
         self.life.watch(ground.classes, life.of_class)
         self.life.watch(ground.component_sets, life.of_set)
-        self.disruptions.wakes.on_wake.append(self._woken)
+        on_wake = self.disruptions.wakes.on_wake
+        on_wake.append(wake_by_name(Machine.resource.kind, lambda name: self.life.queue.add(name)))
         self.machine_sets = MachineSets(ground, self.disruptions)
-        self.disruptions.wakes.on_wake.append(self.machine_sets.wake)
+        on_wake.append(self.machine_sets.wake)
         sightings = Sightings()
         self.classes = MachineClasses(ground, provisioning.instances, sightings)
         self.orphans = Orphans(ground, provisioning, sightings, ground.settings.scan)
@@ -156,10 +157,6 @@ class MachineOperator:
 
     def _later(self, machine: str, seconds: float) -> None:
         self.life.queue.add_after(machine, seconds)
-
-    def _woken(self, holder: Holder) -> None:
-        if holder.kind == Machine.resource.kind:
-            self.life.queue.add(holder.name)
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:

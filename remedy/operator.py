@@ -32,6 +32,7 @@ from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
 from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
+from kubenode.runtime.disruption.wakes import HolderWakes, wake_by_name
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence, leads
 from kubenode.runtime.kube import paths
@@ -69,7 +70,6 @@ from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.store import JobStore
 from remedy.job.traces import within_fault
-from remedy.job.wakes import JobWakes
 from remedy.noderecord.store import NodeRecords, StoredEvents
 from remedy.notify.notifications import Telling
 from remedy.notify.teller import NotificationController
@@ -293,7 +293,8 @@ class RemedyOperator:
         self.recording = self._recording()
         self._woken: set[str] = set()
         self.job = self._jobs(permits, JobMetrics(registry))
-        self.wakes = JobWakes(permits, self._wake)
+        kind = RemedyOperationJob.resource.kind
+        self.wakes = HolderWakes("wakes", permits, wake_by_name(kind, self._wake))
         self.reports = RuleStatusReporter(kube, self.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.teller = self._teller()

@@ -22,10 +22,11 @@ from defender.auth.identity import (
     Right,
     without_review,
 )
-from defender.auth.reviews import AccessReviews, Unverified
+from defender.auth.reviews import AccessReviews
 from kubenode.api.base import GROUP
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.tls.peer import Peer
 
 log = logging.getLogger(__name__)

@@ -18,7 +18,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from defender.auth.reviews import Unverified
 from defender.dashboard.acts import OperatorActions
 from defender.dashboard.doors import FLASH, Visit, VisitorAuthenticator
 from defender.dashboard.extras import extra
@@ -29,6 +28,7 @@ from defender.dashboard.scene import Scene, SceneBuilder
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.web import SafeHeaders, WebRefusal, root
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.reviews import Unverified
 
 log = logging.getLogger(__name__)
 

@@ -7,13 +7,13 @@ from enum import StrEnum
 from defender.census import CensusMember, NodeHealth
 from defender.jobs import ObservedJob
 from defender.ledger import LedgerPermit
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import Node
 
 ZONE = "topology.kubernetes.io/zone"
 RACK = "kubenode.io/rack"
 POOL = "kubenode.io/pool"
-CORDONED_BY = "kubenode.io/cordoned-by"
 SOMEBODY = "somebody else"
 """Who cordoned a node, if it was no job of ours. Nodes do not record that."""
 

@@ -8,7 +8,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from defender.auth.reviews import Unverified
 from defender.dashboard.acts import ActionOutcome, OperatorActions
 from defender.dashboard.app import Site
 from defender.dashboard.attempts import LoginAttempts
@@ -20,6 +19,7 @@ from defender.dashboard.web import WebRefusal, form, from_here, root
 from defender.pauses import read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.reviews import Unverified
 
 audit = logging.getLogger("defender.dashboard.audit")
 

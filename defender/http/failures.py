@@ -13,8 +13,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from defender.answers import Problem
-from defender.auth.reviews import Unverified
 from defender.client import DefenderUnreachable
+from kubenode.runtime.kube.reviews import Unverified
 
 log = logging.getLogger(__name__)
 

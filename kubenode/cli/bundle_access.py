@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.auth.reviews import Unverified
 from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
 VERB, RESOURCE = "download", "bundles"

@@ -15,6 +15,7 @@ from kubenode.cli.settings import HostDoctorFlags, local, path_of
 from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.files import PemFiles
 from remedy.bundles.places import BadPlace, store_at
@@ -23,7 +24,6 @@ from remedy.bundles.routes import BundleRoutes
 from remedy.hostdoctor.app import DeliveryEndpoints
 from remedy.hostdoctor.gate import (
     SHORTEST_TOKEN,
-    CallerUnverified,
     DeliveryAuthenticatorSettings,
     read_tokens,
 )
@@ -67,7 +67,7 @@ def checked_host_doctor(settings: HostDoctorFlags) -> None:
 def _check_tokens(files: Sequence[Path]) -> None:
     try:
         tokens = read_tokens(files)
-    except CallerUnverified as error:
+    except Unverified as error:
         raise CannotStart(f"--host-doctor-token-files: {error}") from error
     if files and not tokens:
         raise CannotStart(

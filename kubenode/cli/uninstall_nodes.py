@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.runtime.kube.objects import Node, structs
 from machine.machine import nodesync
 from machine.names import MACHINE
 from remedy.job import marks
-from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE
+from remedy.job.model import FENCED_BY, OUT_OF_SERVICE
 
 AGENT = "kubenode-agent"
 """The field manager that the API server notes for conditions of the agent's detectors."""

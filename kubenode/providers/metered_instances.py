@@ -1,23 +1,11 @@
 """Metrics of calls to providers of instances: count and duration, by a wrapper of each provider."""
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
-
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from kubenode.api.v1alpha1.machinework import MachineOperationType
-from kubenode.providers.instances import (
-    Deletion,
-    ErrorCode,
-    Instance,
-    InstanceError,
-    InstanceOrder,
-    Instances,
-)
+from kubenode.providers.call_meter import CallMeter
+from kubenode.providers.instances import ErrorCode, InstanceError, Instances
 from kubenode.providers.request_metrics import BUCKETS
 from kubenode.runtime.clock import Clock
-
-T = TypeVar("T")
 
 OPERATIONS = ("create", "get", "find", "delete", "list", "operate")
 OTHER = "CANCELLED"
@@ -53,49 +41,24 @@ class MeteredInstances:
 
     def __init__(self, inner: Instances, metrics: InstanceMetrics, clock: Clock) -> None:
         self.name, self.provider, self.operations = inner.name, inner.provider, inner.operations
-        self._inner, self._metrics, self._clock = inner, metrics, clock
+        self.validate, self.owns, self.close = inner.validate, inner.owns, inner.close
         metrics.announce(inner.provider)
+        meter = CallMeter(
+            inner.provider,
+            clock,
+            metrics.requests,
+            metrics.seconds,
+            ok=ErrorCode.OK,
+            result_of=code_of,
+        )
+        self.create = meter.wrap("create", inner.create)
+        self.get = meter.wrap("get", inner.get)
+        self.find = meter.wrap("find", inner.find)
+        self.delete = meter.wrap("delete", inner.delete)
+        self.list = meter.wrap("list", inner.list)
+        self.operate = meter.wrap("operate", inner.operate)
 
-    def validate(self, config: Mapping[str, Any]) -> list[str]:
-        return self._inner.validate(config)
 
-    def owns(self, provider_id: str) -> bool:
-        return self._inner.owns(provider_id)
-
-    async def create(self, order: InstanceOrder) -> Instance:
-        return await self._measured("create", self._inner.create(order))
-
-    async def get(self, provider_id: str) -> Instance | None:
-        return await self._measured("get", self._inner.get(provider_id))
-
-    async def find(self, cluster: str, token: str) -> Instance | None:
-        return await self._measured("find", self._inner.find(cluster, token))
-
-    async def delete(self, provider_id: str, cluster: str) -> Deletion:
-        return await self._measured("delete", self._inner.delete(provider_id, cluster))
-
-    async def list(self, cluster: str) -> Sequence[Instance]:
-        return await self._measured("list", self._inner.list(cluster))
-
-    async def operate(
-        self, provider_id: str, cluster: str, operation: MachineOperationType, request: str
-    ) -> None:
-        call = self._inner.operate(provider_id, cluster, operation, request)
-        await self._measured("operate", call)
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    async def _measured(self, operation: str, call: Awaitable[T]) -> T:
-        begun, code = self._clock.monotonic(), OTHER
-        try:
-            answer = await call
-            code = ErrorCode.OK
-            return answer
-        except InstanceError as error:
-            code = error.code
-            raise
-        finally:
-            self._metrics.requests.labels(self.provider, operation, code).inc()
-            taken = self._clock.monotonic() - begun
-            self._metrics.seconds.labels(self.provider, operation).observe(taken)
+def code_of(error: BaseException) -> str:
+    """Return the label for a call that ended with this error."""
+    return error.code if isinstance(error, InstanceError) else OTHER

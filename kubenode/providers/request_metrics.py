@@ -1,10 +1,8 @@
 """Metrics of calls to providers of machines: count and duration, by a wrapper of each provider."""
 
-from collections.abc import Awaitable
-from typing import TypeVar
-
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from kubenode.providers.call_meter import CallMeter
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -15,10 +13,8 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.port import Power, Provider, ProviderMachine
+from kubenode.providers.port import Provider
 from kubenode.runtime.clock import Clock
-
-T = TypeVar("T")
 
 OPERATIONS = ("power", "off", "on", "reset", "replace", "approve")
 RESULTS: dict[type[ProviderError], str] = {
@@ -64,47 +60,20 @@ class Metered:
     """A Provider that counts and times calls of `inner`. Two of one provider share series."""
 
     def __init__(self, inner: Provider, metrics: ProviderMetrics, clock: Clock) -> None:
-        self.name = inner.name
-        self.can = inner.can
-        self._inner = inner
-        self._metrics = metrics
-        self._clock = clock
+        self.name, self.can = inner.name, inner.can
+        self.owns, self.close = inner.owns, inner.close
         metrics.announce(inner.name)
+        meter = CallMeter(
+            inner.name, clock, metrics.requests, metrics.seconds, ok=OK, result_of=result_of
+        )
+        self.power = meter.wrap("power", inner.power)
+        self.off = meter.wrap("off", inner.off)
+        self.on = meter.wrap("on", inner.on)
+        self.reset = meter.wrap("reset", inner.reset)
+        self.replace = meter.wrap("replace", inner.replace)
+        self.approve = meter.wrap("approve", inner.approve)
 
-    def owns(self, machine: ProviderMachine) -> bool:
-        return self._inner.owns(machine)
 
-    async def power(self, machine: ProviderMachine) -> Power:
-        return await self._measured("power", self._inner.power(machine))
-
-    async def off(self, machine: ProviderMachine, request: str) -> None:
-        await self._measured("off", self._inner.off(machine, request))
-
-    async def on(self, machine: ProviderMachine, request: str) -> None:
-        await self._measured("on", self._inner.on(machine, request))
-
-    async def reset(self, machine: ProviderMachine, request: str) -> None:
-        await self._measured("reset", self._inner.reset(machine, request))
-
-    async def replace(self, machine: ProviderMachine, request: str) -> None:
-        await self._measured("replace", self._inner.replace(machine, request))
-
-    async def approve(self, machine: ProviderMachine, event: str) -> None:
-        await self._measured("approve", self._inner.approve(machine, event))
-
-    async def close(self) -> None:
-        await self._inner.close()
-
-    async def _measured(self, operation: str, call: Awaitable[T]) -> T:
-        begun, result = self._clock.monotonic(), OTHER
-        try:
-            answer = await call
-            result = OK
-            return answer
-        except ProviderError as error:
-            result = RESULTS.get(type(error), OTHER)
-            raise
-        finally:
-            self._metrics.requests.labels(self.name, operation, result).inc()
-            taken = self._clock.monotonic() - begun
-            self._metrics.seconds.labels(self.name, operation).observe(taken)
+def result_of(error: BaseException) -> str:
+    """Return the label for a call that ended with this error."""
+    return RESULTS.get(type(error), OTHER) if isinstance(error, ProviderError) else OTHER

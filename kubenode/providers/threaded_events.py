@@ -46,9 +46,7 @@ class _Source:
         self.name, self.where = inner.name, inner.where
         self._inner = inner
         self._calls = ThreadedCalls(inner.name, inner.explain, LIST_TIMEOUT, threads=1)
-
-    async def check(self) -> str:
-        return await self._calls.run(self._inner.check)
+        self.check = self._calls.wrap(inner.check)
 
     async def close(self) -> None:
         await self._calls.close()
@@ -61,10 +59,7 @@ class ThreadedList(_Source):
     def __init__(self, inner: BlockingList) -> None:
         super().__init__(inner)
         self.every = inner.every
-        self._list = inner
-
-    async def list_events(self) -> Sequence[EventListing]:
-        return await self._calls.run(self._list.list_events)
+        self.list_events = self._calls.wrap(inner.list_events)
 
 
 class ThreadedQueue(_Source):
@@ -72,10 +67,5 @@ class ThreadedQueue(_Source):
 
     def __init__(self, inner: BlockingQueue) -> None:
         super().__init__(inner)
-        self._queue = inner
-
-    async def receive(self) -> Sequence[QueueMessage]:
-        return await self._calls.run(self._queue.receive)
-
-    async def delete(self, messages: Sequence[QueueMessage]) -> None:
-        await self._calls.run(lambda: self._queue.delete(messages))
+        self.receive = self._calls.wrap(inner.receive)
+        self.delete = self._calls.wrap(inner.delete)

@@ -9,16 +9,17 @@ change it checks that the caller still waits (`still_wanted`), because the job m
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from kubenode.providers.absences import Absences
 from kubenode.providers.errors import NoSuchMachine, ProviderError, Throttled, Unreachable
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import Clock
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,14 @@ class ThreadedCalls:
         finally:
             given_up.set()
 
+    def wrap(self, call: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+        """Return a coroutine function that runs the blocking call by `run`."""
+
+        async def threaded(*args: P.args, **kwargs: P.kwargs) -> T:
+            return await self.run(lambda: call(*args, **kwargs))
+
+        return threaded
+
     async def close(self) -> None:
         """Withdraw waiting calls, and wait until the SDK's time limits have ended the others."""
         await asyncio.to_thread(self._pool.shutdown, wait=True, cancel_futures=True)
@@ -145,9 +154,12 @@ class Threaded:
         self._clock = clock
         self._absences = Absences()
         self._calls = ThreadedCalls(inner.name, inner.explain, within, threads)
-
-    def owns(self, machine: ProviderMachine) -> bool:
-        return self._inner.owns(machine)
+        self.owns = inner.owns
+        self.off = self._calls.wrap(inner.off)
+        self.on = self._calls.wrap(inner.on)
+        self.reset = self._calls.wrap(inner.reset)
+        self.replace = self._calls.wrap(inner.replace)
+        self.approve = self._calls.wrap(inner.approve)
 
     async def power(self, machine: ProviderMachine) -> Power:
         try:
@@ -158,21 +170,6 @@ class Threaded:
             raise
         self._absences.mark_present(machine.provider_id)
         return power
-
-    async def off(self, machine: ProviderMachine, request: str) -> None:
-        await self._calls.run(lambda: self._inner.off(machine, request))
-
-    async def on(self, machine: ProviderMachine, request: str) -> None:
-        await self._calls.run(lambda: self._inner.on(machine, request))
-
-    async def reset(self, machine: ProviderMachine, request: str) -> None:
-        await self._calls.run(lambda: self._inner.reset(machine, request))
-
-    async def replace(self, machine: ProviderMachine, request: str) -> None:
-        await self._calls.run(lambda: self._inner.replace(machine, request))
-
-    async def approve(self, machine: ProviderMachine, event: str) -> None:
-        await self._calls.run(lambda: self._inner.approve(machine, event))
 
     async def close(self) -> None:
         await self._calls.close()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus, format_time
 
 LIVES = "LeaseFresh"
@@ -19,15 +20,6 @@ class Lifesign(StrEnum):
     FRESH = "Fresh"
     STALE = "Stale"
     UNKNOWN = "Unknown"
-
-
-@dataclass(frozen=True, slots=True)
-class ConditionUpdate:
-    """The new content of a condition, without its times."""
-
-    status: ConditionStatus
-    reason: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kubenode.api.meta import Condition
+from kubenode.api.conditions import ConditionUpdate, set_condition
 from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
@@ -14,7 +14,7 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.recorder import EventRecorder
 from machine.access import MachineAccess, regarding
-from machine.bootstrap.agentready import AgentObservation, ConditionUpdate, Lifesign, agent_ready
+from machine.bootstrap.agentready import AgentObservation, Lifesign, agent_ready
 from machine.bootstrap.lifesigns import Lifesigns
 from machine.bootstrap.step import BootstrapAct, BootstrapObservation, Need, TokenLifetimes, step
 from machine.bootstrap.tokens import StoredToken, Tokens, new_id
@@ -262,15 +262,8 @@ def conditions_with(
         update.message,
     ):
         return None
-    same = known is not None and known.status == update.status
-    since = known.last_transition_time if same and known is not None else now
-    new = Condition(
-        type=type_,
-        status=update.status,
-        reason=update.reason,
-        message=update.message,
-        observed_generation=machine.metadata.generation,
-        last_transition_time=since,
+    generation = machine.metadata.generation
+    conditions = set_condition(
+        machine.status.conditions, type_, update, generation=generation, now=now
     )
-    others = [c for c in machine.status.conditions if c.type != type_]
-    return [c.to_dict() for c in (*others, new)]
+    return [condition.to_dict() for condition in conditions]

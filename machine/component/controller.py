@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from kubenode.api.meta import Condition
+from kubenode.api.conditions import set_condition
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponent import COMPONENT_VALID
 from kubenode.runtime.components.wire import spec_of
@@ -60,22 +60,19 @@ class MachineComponents:
 
     def _status(self, component: MachineComponent, machines: int, sets: list[str]) -> Any:
         update = valid(spec_of(component.spec.model_dump(mode="json", by_alias=True)))
-        known = next((c for c in component.status.conditions if c.type == COMPONENT_VALID), None)
-        same = known is not None and known.status == update.status
-        since = known.last_transition_time if same and known is not None else None
-        condition = Condition(
-            type=COMPONENT_VALID,
-            status=update.status,
-            reason=update.reason,
-            message=update.message,
-            observed_generation=component.metadata.generation,
-            last_transition_time=since or self._ground.clock.now(),
+        generation = component.metadata.generation
+        conditions = set_condition(
+            component.status.conditions,
+            COMPONENT_VALID,
+            update,
+            generation=generation,
+            now=self._ground.clock.now(),
         )
         return {
-            "observedGeneration": component.metadata.generation,
+            "observedGeneration": generation,
             "machines": machines,
             "sets": sets[:MOST_SETS],
-            "conditions": [condition.to_dict()],
+            "conditions": [condition.to_dict() for condition in conditions],
         }
 
     def _machine_changed(self, key: str, old: Machine | None, new: Machine | None) -> tuple[()]:

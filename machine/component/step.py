@@ -3,11 +3,11 @@
 from collections import Counter
 from pathlib import PurePosixPath
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinecomponent import MachineComponentConditionReason as Reason
 from kubenode.runtime.components.render import TemplateError, list_placeholders
 from kubenode.runtime.components.wire import ComponentSpec, WireComponentSource
-from machine.bootstrap.agentready import ConditionUpdate
 
 FINALIZER = "kubenode.io/component"
 

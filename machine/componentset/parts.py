@@ -11,6 +11,7 @@ from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.controller.controller import Controller
 from kubenode.runtime.controller.result import Result
+from kubenode.runtime.disruption.wakes import wake_by_name
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
 from machine.componentset.access import ReferencedTexts, ServerVersion, SetAccess
@@ -20,7 +21,6 @@ from machine.componentset.controller import SetController, Steady
 from machine.componentset.leave import patience_of
 from machine.componentset.pace import ObservationPace
 from machine.componentset.targets import Aimer
-from machine.disruption.cordon import holder_in
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.nodes import cordoned
 from machine.ground import RepairJob, SharedCaches
@@ -44,9 +44,8 @@ class NodeHolders:
             if self._disruptions.leaves.find_permit(node, holder):
                 holders[holder.uid] = holder
         there = self._ground.nodes.get(node)
-        for mark in cordoned(there).marks if there is not None else ():
-            marked = holder_in(mark)
-            if marked is not None and marked.kind == KIND:
+        for marked in cordoned(there).holders if there is not None else ():
+            if marked.kind == KIND:
                 holders[marked.uid] = marked
         return list(holders.values())
 
@@ -95,7 +94,7 @@ class ComponentSets:
         self.carriers.watch(ground.machines, carried)
         self.carriers.watch(disruptions.permits, lambda key, old, new: ())
         ground.on_lifesign(self.carriers)
-        disruptions.wakes.on_wake.append(self._next_in_line)
+        disruptions.wakes.on_wake.append(wake_by_name(KIND, self._next_in_line))
 
     @property
     def parts(self) -> list[Controller]:
@@ -118,12 +117,11 @@ class ComponentSets:
     def _carry(self, machine: str) -> None:
         self.carriers.queue.add(machine)
 
-    def _next_in_line(self, holder: Holder) -> None:
+    def _next_in_line(self, name: str) -> None:
         """Enqueue the waiting machines of a set whose request for a permit may now succeed."""
-        if holder.kind == KIND:
-            for machine in self.board.machines(holder.name):
-                if machine in self.board.waits:
-                    self.carriers.queue.add(machine)
+        for machine in self.board.machines(name):
+            if machine in self.board.waits:
+                self.carriers.queue.add(machine)
 
     # -- which sets a change concerns ---------------------------------------------------------
 

@@ -1,9 +1,10 @@
 """Convert between the status of a set and the state of its rollout. Pure."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import (
@@ -123,9 +124,9 @@ def unsure(
     news = status.observed_generation != set_.metadata.generation
     if rests and not news and target in ("", status.update_revision):
         return status
-    others = [c for c in status.conditions if c.type != Type.PROGRESSING]
-    mine = _make_condition(set_, Type.PROGRESSING, False, message, now)
-    return status.model_copy(update={"conditions": [mine, *others]})
+    update = ConditionUpdate.of(False, str(message.reason), message.message)
+    conditions = _with_conditions(set_, {Type.PROGRESSING: update}, now)
+    return status.model_copy(update={"conditions": conditions})
 
 
 def report_deletion(
@@ -138,11 +139,10 @@ def report_deletion(
     last = _condition(set_.status, Type.DEGRADED)
     if message is None and (last is None or last.status != ConditionStatus.TRUE):
         return set_.status
-    known = [c for c in set_.status.conditions if c.type != Type.DEGRADED]
-    mine = _make_condition(
-        set_, Type.DEGRADED, message is not None, message or ConditionMessage("AsExpected"), now
-    )
-    return set_.status.model_copy(update={"conditions": [*known, mine]})
+    reported = message or ConditionMessage("AsExpected")
+    update = ConditionUpdate.of(message is not None, str(reported.reason), reported.message)
+    conditions = _with_conditions(set_, {Type.DEGRADED: update}, now)
+    return set_.status.model_copy(update={"conditions": conditions})
 
 
 def _batch_status(batch: BatchState) -> BatchStatus:
@@ -180,26 +180,19 @@ def _conditions(set_: MachineComponentSet, plan: RolloutPlan, now: datetime) -> 
         Type.PAUSED: (plan.paused is not None, plan.paused or ConditionMessage("NotPaused")),
         Type.DEGRADED: (plan.degraded is not None, plan.degraded or ConditionMessage("AsExpected")),
     }
-    return [
-        _make_condition(set_, type_, holds, what, now) for type_, (holds, what) in wanted.items()
-    ]
+    updates = {
+        type_: ConditionUpdate.of(holds, str(what.reason), what.message)
+        for type_, (holds, what) in wanted.items()
+    }
+    return _with_conditions(set_, updates, now)
 
 
-def _make_condition(
-    set_: MachineComponentSet, type_: Type, holds: bool, message: ConditionMessage, now: datetime
-) -> Condition:
-    """Return the condition. Its transition time changes only with its status."""
-    known = _condition(set_.status, type_)
-    status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
-    same = known is not None and known.status == status
-    return Condition(
-        type=type_,
-        status=status,
-        reason=str(message.reason),
-        message=message.message[:1024],
-        observed_generation=set_.metadata.generation,
-        last_transition_time=known.last_transition_time if same and known is not None else now,
-    )
+def _with_conditions(
+    set_: MachineComponentSet, updates: Mapping[Type, ConditionUpdate], now: datetime
+) -> list[Condition]:
+    generation = set_.metadata.generation
+    before = set_.status.conditions
+    return set_conditions(before, updates.items(), generation=generation, now=now)
 
 
 def _condition(status: MachineComponentSetStatus, type_: Type) -> Condition | None:

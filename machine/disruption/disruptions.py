@@ -3,17 +3,17 @@
 from dataclasses import replace
 
 from defender.client import Permits
+from kubenode.api.cordon import CordonState, add_mark, mark_of, remove_mark, was_uncordoned
 from kubenode.api.v1alpha1 import Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import AuditLine
+from kubenode.runtime.disruption.wakes import HolderWakes
 from kubenode.runtime.drain.drainer import Drainer
 from kubenode.runtime.drain.observation import Pods
-from machine.disruption.cordon import Cordoned, joined, mark_of, remove_mark, uncordoned
 from machine.disruption.leaves import Leaves, permits_informer
 from machine.disruption.nodes import CordonAccess, cordoned
 from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 from machine.disruption.step import SOON, DisruptionAct, DisruptionObservation, step
-from machine.disruption.wakes import HolderWakes
 from machine.ground import SharedCaches
 
 BY = "machine"
@@ -36,7 +36,7 @@ class NodeDisruptions:
         self._find_open_job, self._frozen = ground.find_open_job, ground.meltdown.frozen
         self.permits = permits_informer(ground.kube, ground.clock, ground.informer)
         self.leaves = Leaves(permits, self.permits, ground.clock)
-        self.wakes = HolderWakes(permits, self.leaves.wake)
+        self.wakes = HolderWakes("wakes of machines", permits, self.leaves.wake)
 
     async def prepare(self, wish: DisruptionRequest) -> Prepared:
         node, holder = wish.node or "", wish.holder
@@ -65,7 +65,7 @@ class NodeDisruptions:
         if node is None:
             return True
         cordon_state = await self._nodes.observe(node)
-        if cordon_state is not None and cordon_state.has(holder):
+        if cordon_state is not None and mark_of(holder) in cordon_state.marks:
             await self._unmark(node, holder)
         return await self.leaves.give_back(node, holder)
 
@@ -108,13 +108,14 @@ class NodeDisruptions:
             _drain(node, wish.holder), node, granted or observation.now
         )
 
-    async def _mark(self, name: str, holder: Holder) -> Cordoned | None:
+    async def _mark(self, name: str, holder: Holder) -> CordonState | None:
         """Cordon the node with the holder's mark. Return None if there is no Node."""
         node = await self._nodes.read(name)
         if node is None:
             return None
         cordon_state = cordoned(node)
-        if uncordoned(cordon_state, holder) or (change := joined(cordon_state, holder)) is None:
+        mark = mark_of(holder)
+        if was_uncordoned(cordon_state, mark) or (change := add_mark(cordon_state, mark)) is None:
             return cordon_state
         written = await self._nodes.write(node, change)
         self._tell("Cordon", name, holder)
@@ -123,7 +124,7 @@ class NodeDisruptions:
     async def _unmark(self, name: str, holder: Holder) -> None:
         """Remove the holder's mark, and the cordon with the last mark."""
         node = await self._nodes.read(name)
-        if node is None or (change := remove_mark(cordoned(node), holder)) is None:
+        if node is None or (change := remove_mark(cordoned(node), mark_of(holder))) is None:
             return
         await self._nodes.write(node, change)
         if change.mark is None:

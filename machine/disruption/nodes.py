@@ -6,20 +6,20 @@ person causes a conflict and is not overwritten.
 
 from typing import Any
 
+from kubenode.api.cordon import CORDONED_BY, CordonChange, CordonState
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
-from machine.disruption.cordon import CORDONED_BY, CordonChange, Cordoned
 
 _node = structs(Node)
 
 
-def cordoned(node: Node) -> Cordoned:
+def cordoned(node: Node) -> CordonState:
     """Return the cordon state of the Node."""
-    return Cordoned(node.spec.unschedulable, node.metadata.annotations)
+    return CordonState(node.spec.unschedulable, node.metadata.annotations)
 
 
 class CordonAccess:
@@ -28,7 +28,7 @@ class CordonAccess:
     def __init__(self, kube: Kube, fence: Fence, informer: Informer[Node]) -> None:
         self._kube, self._fence, self._informer = kube, fence, informer
 
-    async def observe(self, name: str) -> Cordoned | None:
+    async def observe(self, name: str) -> CordonState | None:
         """Return the cordon state from the cache, None if there is no Node.
 
         A Node that is missing in the cache is read from the API server.
@@ -36,7 +36,7 @@ class CordonAccess:
         node = self._informer.get(name)
         return cordoned(node) if node is not None else await self.live(name)
 
-    async def live(self, name: str) -> Cordoned | None:
+    async def live(self, name: str) -> CordonState | None:
         """Return the cordon state from the API server, None if there is no Node."""
         node = await self.read(name)
         return cordoned(node) if node is not None else None
@@ -48,7 +48,7 @@ class CordonAccess:
         except NotFound:
             return None
 
-    async def write(self, node: Node, change: CordonChange) -> Cordoned:
+    async def write(self, node: Node, change: CordonChange) -> CordonState:
         """Write the change and return the new state.
 
         Raises Conflict if the Node has changed since it was read.

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from kubenode.api.cordon import CordonState, add_mark, mark_of, was_uncordoned
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.runtime.drain.observation import Pods
-from machine.disruption.cordon import Cordoned, uncordoned
 from machine.disruption.port import (
     DISRUPTION,
     UNNEEDED,
@@ -61,7 +61,7 @@ class DisruptionObservation:
     """
 
     now: datetime
-    node: Cordoned | None
+    node: CordonState | None
     job: str = ""
     frozen: str = ""
     owned: bool = False
@@ -79,7 +79,7 @@ def step(wish: DisruptionRequest, observation: DisruptionObservation) -> Prepare
     if wish.node is None or observation.node is None:
         stopped = observation.frozen and not wish.begun
         return _frozen(observation) if stopped else Prepared(DisruptionState.READY, UNNEEDED)
-    if uncordoned(observation.node, wish.holder):
+    if was_uncordoned(observation.node, mark_of(wish.holder)):
         if observation.frozen:  # after a restore of etcd the Node may come from the backup
             return _frozen(observation)
         why = "somebody made the node schedulable, which cancels what it was cordoned for"
@@ -105,13 +105,13 @@ def step(wish: DisruptionRequest, observation: DisruptionObservation) -> Prepare
 
 
 def _find_barrier(
-    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned
+    wish: DisruptionRequest, observation: DisruptionObservation, node: CordonState
 ) -> Prepared | DisruptionAct | None:
     """Return what holds back an act that has not begun: an open job or a meltdown. None for
     nothing.
     """
     if observation.job:
-        if observation.owned or node.has(wish.holder):
+        if observation.owned or mark_of(wish.holder) in node.marks:
             return DisruptionAct.GIVE_BACK
         return _waiting(
             observation, DisruptionHold.REMEDY_JOB_OPEN, f"{observation.job} repairs the node", None
@@ -124,22 +124,22 @@ def _frozen(observation: DisruptionObservation) -> Prepared:
 
 
 def _refused(
-    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned, no: Verdict
+    wish: DisruptionRequest, observation: DisruptionObservation, node: CordonState, no: Verdict
 ) -> Prepared | DisruptionAct:
     """Handle a refusal. A clear one also removes the holder's cordon, if the act has not begun."""
-    if node.has(wish.holder) and not wish.begun and no.reason not in UNCLEAR:
+    if mark_of(wish.holder) in node.marks and not wish.begun and no.reason not in UNCLEAR:
         return DisruptionAct.GIVE_BACK
     message = no.message or f"Kube Defender refuses: {no.reason}"
     return _waiting(observation, no.reason, message, no.look_again_at)
 
 
 def _allowed(
-    wish: DisruptionRequest, observation: DisruptionObservation, node: Cordoned, leave: Verdict
+    wish: DisruptionRequest, observation: DisruptionObservation, node: CordonState, leave: Verdict
 ) -> Prepared | DisruptionAct:
     """Return the next act under a granted permit: cordon, list pods, evict, wait, or ready."""
     if wish.begun or wish.class_.weight < ChangeClass.DRAIN.weight:
         return _ready(observation, leave)
-    if not node.unschedulable:
+    if add_mark(node, mark_of(wish.holder)) is not None:
         return DisruptionAct.CORDON
     if observation.pods is None:
         return DisruptionAct.LIST_PODS

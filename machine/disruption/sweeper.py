@@ -4,7 +4,7 @@ A set that is deleted in the middle of a batch must leave no node cordoned (fail
 holder that exists removes its own marks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,6 @@ from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node, structs
 from kubenode.runtime.kube.paths import custom
-from machine.disruption.cordon import holder_in
 from machine.disruption.nodes import cordoned
 from machine.disruption.port import DisruptionService
 from machine.disruption.step import SOON
@@ -35,10 +34,9 @@ class _Object(msgspec.Struct):
 _object = structs(_Object)
 
 
-def holders(node: Node) -> list[Holder]:
-    """Return the holders in the node's cordon marks."""
-    marked = (holder_in(mark) for mark in cordoned(node).marks)
-    return [holder for holder in marked if holder is not None]
+def holders(node: Node) -> Sequence[Holder]:
+    """Return the holders in the node's cordon marks. Jobs are none: the Remedy operator's."""
+    return cordoned(node).holders
 
 
 class Sweeper:
@@ -93,4 +91,4 @@ class Sweeper:
 
 
 def _marked(key: str, old: Node | None, new: Node | None) -> Iterable[str]:
-    return (key,) if new is not None and cordoned(new).marks else ()
+    return (key,) if new is not None and holders(new) else ()

@@ -1,8 +1,8 @@
 """Conditions ComponentsReady and UpToDate, from what the agent reports. Pure."""
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import ComponentState
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.model import MachineObservation
 from machine.machine.phases import ComponentProgress
 from machine.machine.success import BAD, applied, reported, status_of, undone

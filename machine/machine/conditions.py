@@ -6,9 +6,9 @@ A function that returns None leaves the condition as it is.
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.instanceready import FINAL
 from machine.machine.model import IMPORT_TIMEOUT, NODE_STARTUP_TIMEOUT, MachineObservation, Starting
 from machine.machine.phases import ComponentProgress
@@ -17,9 +17,6 @@ from machine.machine.success import is_condition_true, status_of, succeeded
 Type = MachineConditionType
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 ANEW = "`kubenode machine import` of the same host, or `kubenode machine reissue`, waits anew"
-CHANGES_ITS_CLOCK = frozenset({Type.DELETABLE})
-"""Conditions whose transition time also changes with the reason, because each stage has a timeout.
-"""
 
 
 def healthy(
@@ -158,29 +155,4 @@ def merged(
     now: datetime,
 ) -> list[Condition]:
     """Return the conditions with the updates. A transition time changes only with the status."""
-    by_type = {condition.type: condition for condition in conditions}
-    for type_, update in updates.items():
-        if update is not None:
-            by_type[type_] = _update_condition(type_, update, by_type.get(type_), generation, now)
-    return list(by_type.values())
-
-
-def _update_condition(
-    type_: MachineConditionType,
-    new: ConditionUpdate,
-    known: Condition | None,
-    generation: int,
-    now: datetime,
-) -> Condition:
-    since = now
-    if known is not None and known.status == new.status:
-        clock_runs = type_ not in CHANGES_ITS_CLOCK or known.reason == new.reason
-        since = known.last_transition_time if clock_runs else now
-    return Condition(
-        type=type_,
-        status=new.status,
-        reason=new.reason,
-        message=new.message,
-        observed_generation=generation,
-        last_transition_time=since,
-    )
+    return set_conditions(conditions, updates.items(), generation=generation, now=now)

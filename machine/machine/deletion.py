@@ -9,12 +9,12 @@ answers.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.disruption.port import DisruptionHold, DisruptionState
 from machine.machine import nodesync
 from machine.machine.model import (
@@ -93,6 +93,24 @@ def stage_of(observation: MachineObservation) -> DeletionStage:
     return DeletionStage(reason) if reason in set(DeletionStage) else DeletionStage.HOOK
 
 
+def stage_since(observation: MachineObservation) -> datetime | None:
+    """Return since when the deletion has been in its stage, None if no stage is recorded.
+
+    Earlier versions recorded this time as the transition time of condition Deletable.
+    """
+    known = observation.known(MachineConditionType.DELETABLE)
+    if known is None:
+        return None
+    recorded = observation.machine.status.deletion_stage_since
+    return max(recorded or known.last_transition_time, known.last_transition_time)
+
+
+def next_stage_since(observation: MachineObservation, stage: DeletionStage) -> datetime | None:
+    """Return the time to record for this stage, None to leave the recorded one."""
+    entered = observation.reason(MachineConditionType.DELETABLE) != stage
+    return observation.now if entered else None
+
+
 def keeps_permit(observation: MachineObservation, stage: DeletionStage) -> bool:
     """Return whether the act for which the node was drained is under way and needs its permit."""
     acting = DeletionStage.DRAINING.rank < stage.rank < DeletionStage.RELEASING.rank
@@ -148,9 +166,9 @@ def _detach(observation: MachineObservation, stage: DeletionStage) -> DeletionHo
     """Return the hold for attached volumes, None if none is left or their timeout has expired."""
     if stage is not DeletionStage.DETACHING or observation.volumes is None:
         return DeletionHold(DeletionStage.DETACHING, "volumes are looked for", again=NOW)
-    since = observation.known(MachineConditionType.DELETABLE)
-    assert since is not None  # its reason is the stage
-    limit = since.last_transition_time + observation.machine.spec.deletion.volume_detach_timeout
+    since = stage_since(observation)
+    assert since is not None  # the stage is recorded
+    limit = since + observation.machine.spec.deletion.volume_detach_timeout
     if not observation.volumes or observation.now >= limit:
         return None
     return DeletionHold(
@@ -220,10 +238,8 @@ def _unanswered(observation: MachineObservation) -> timedelta:
     """Return how long an instance may still appear whose creation was requested without an
     answer.
     """
-    known = observation.known(MachineConditionType.DELETABLE)
-    return (
-        LOST_ANSWER if known is None else known.last_transition_time + LOST_ANSWER - observation.now
-    )
+    since = stage_since(observation)
+    return LOST_ANSWER if since is None else since + LOST_ANSWER - observation.now
 
 
 def _release(observation: MachineObservation, stage: DeletionStage) -> DeletionHold:

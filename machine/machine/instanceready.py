@@ -2,10 +2,10 @@
 
 from datetime import timedelta
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import Condition, ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.providers.instances import ErrorCode, InstanceState
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.model import CREATE_TIMEOUT, RESYNC, InstanceRequestState, MachineObservation
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN

@@ -1,8 +1,8 @@
 """Conditions NodeReady and NodeSynced of a Machine. Pure."""
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.model import MachineObservation
 from machine.machine.nodesync import NodePatch
 

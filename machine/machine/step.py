@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.machinestatus import (
     LastOperation,
@@ -17,7 +18,6 @@ from kubenode.api.v1alpha1.machinestatus import (
     NodeReference,
 )
 from kubenode.providers.instances import client_token
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machine.componentsready import components_of, components_ready, up_to_date
 from machine.machine.conditions import (
     available,
@@ -28,7 +28,7 @@ from machine.machine.conditions import (
     startup_timeout,
     whole,
 )
-from machine.machine.deletion import deletion
+from machine.machine.deletion import deletion, next_stage_since
 from machine.machine.instanceready import ABSENT, FINAL, create_timeout, instance_ready
 from machine.machine.model import (
     RESYNC,
@@ -92,9 +92,9 @@ def _deleting(observation: MachineObservation) -> MachineStep:
         return MachineStep(_changes(observation, updates, phase=MachinePhase.DELETING))
     hold = deletion(observation)
     updates = {Type.AVAILABLE: available(observation, None), Type.DELETABLE: hold.condition}
-    return MachineStep(
-        _changes(observation, updates, phase=MachinePhase.DELETING), hold.act, hold.again
-    )
+    since = next_stage_since(observation, hold.stage)
+    status = _changes(observation, updates, phase=MachinePhase.DELETING, stage_since=since)
+    return MachineStep(status, hold.act, hold.again)
 
 
 def _preserved(observation: MachineObservation) -> ConditionUpdate | None:
@@ -309,6 +309,7 @@ def _changes(
     initialized_at: datetime | None = None,
     provisioning: MachineProvisioning | None = None,
     last_operation: LastOperation | None = None,
+    stage_since: datetime | None = None,
 ) -> dict[str, Any]:
     """Return the merge patch of the status. It has only what differs, so it is often empty."""
     status, generation = observation.machine.status, observation.machine.metadata.generation
@@ -324,6 +325,8 @@ def _changes(
         patch["nodeRef"] = node_ref.to_dict()
     if initialized_at is not None and status.initialized_at is None:
         patch["initializedAt"] = format_time(initialized_at)
+    if stage_since is not None:
+        patch["deletionStageSince"] = format_time(stage_since)
     if provisioning is not None and provisioning != status.provisioning:
         patch["provisioning"] = provisioning.to_dict()
     if last_operation is not None and last_operation != status.last_operation:

@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from kubenode.api.meta import Condition
+from kubenode.api.conditions import ConditionUpdate, set_condition
 from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
 from kubenode.providers.instances import InstanceError, InstanceProviders
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.kube.paths import custom
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.ground import SharedCaches
 from machine.machineclass.step import class_hash, ready
 from machine.machineset.ownership import OF_CLASS
@@ -52,29 +51,18 @@ class MachineClasses:
     def _status(self, class_: MachineClass) -> dict[str, Any]:
         generation = class_.metadata.generation
         readiness = self._ready(class_)
-        known = next(
-            (
-                c
-                for c in class_.status.conditions
-                if c.type == MACHINE_CLASS_READY and c.status == readiness.status
-            ),
-            None,
-        )
-        condition = Condition(
-            type=MACHINE_CLASS_READY,
-            status=readiness.status,
-            reason=readiness.reason,
-            message=readiness.message,
-            observed_generation=generation,
-            last_transition_time=(
-                self._ground.clock.now() if known is None else known.last_transition_time
-            ),
+        conditions = set_condition(
+            class_.status.conditions,
+            MACHINE_CLASS_READY,
+            readiness,
+            generation=generation,
+            now=self._ground.clock.now(),
         )
         return {
             "observedGeneration": generation,
             "classHash": class_hash(class_.spec),
             "machines": len(self._ground.machines.by(OF_CLASS, class_.metadata.name)),
-            "conditions": [condition.to_dict()],
+            "conditions": [condition.to_dict() for condition in conditions],
         }
 
     def _ready(self, class_: MachineClass) -> ConditionUpdate:

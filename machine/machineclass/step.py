@@ -4,9 +4,9 @@ import hashlib
 import json
 from collections.abc import Sequence
 
+from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.machineclass import MachineClassSpec
-from machine.bootstrap.agentready import ConditionUpdate
 
 HASH_VERSION = 1
 DIGITS = 10

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.conditions import ConditionUpdate, set_conditions
+from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
-from machine.bootstrap.agentready import ConditionUpdate
 from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
 from machine.machineset.observe import ClassCapacity
 
@@ -42,10 +42,9 @@ def status(
         preserved=len(crew.preserved),
         made=max(made, before.made),
         selector=selector_text(machine_set),
-        conditions=[
-            _condition(before.conditions, type_, update, generation, now)
-            for type_, update in updates.items()
-        ],
+        conditions=set_conditions(
+            before.conditions, updates.items(), generation=generation, now=now
+        ),
     )
 
 
@@ -114,17 +113,3 @@ def _names(names: Any) -> str:
 
 def _no(reason: str, message: str) -> ConditionUpdate:
     return ConditionUpdate(ConditionStatus.FALSE, reason, message)
-
-
-def _condition(
-    before: list[Condition], type_: str, update: ConditionUpdate, generation: int, now: datetime
-) -> Condition:
-    known = next((c for c in before if c.type == type_ and c.status == update.status), None)
-    return Condition(
-        type=type_,
-        status=update.status,
-        reason=update.reason,
-        message=update.message,
-        observed_generation=generation,
-        last_transition_time=now if known is None else known.last_transition_time,
-    )

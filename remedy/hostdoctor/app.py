@@ -28,6 +28,7 @@ from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import BodyBudgetFull, TooLong, TooSlow, read_body
 from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.rate import TokenBucket
 from kubenode.runtime.tls.peer import SCOPE_KEY
 from remedy.hostdoctor.decoder import cloud_events, json_of
@@ -35,7 +36,6 @@ from remedy.hostdoctor.desk import HostEventService, NotReady, Taken, TooManyWai
 from remedy.hostdoctor.gate import (
     ALIBABA,
     LOOPBACK,
-    CallerUnverified,
     DeliveryAuthenticator,
     DeliveryCaller,
 )
@@ -151,7 +151,7 @@ class DeliveryEndpoints:
         try:
             token = _token(request) or (request.query_params.get("token", "") if cloud else "")
             caller = await self._gate.identify(token, peer, of_agents=of_agents)
-        except CallerUnverified as error:
+        except Unverified as error:
             raise DeliveryRefused(503, DeliveryRefusal.NOT_READY, str(error)) from None
         if caller is None:
             raise DeliveryRefused(401, DeliveryRefusal.UNAUTHORIZED, HOW_TO_SHOW)

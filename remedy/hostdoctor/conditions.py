@@ -2,7 +2,8 @@
 
 from datetime import datetime
 
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.conditions import ConditionUpdate, set_condition
+from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1.hostevent import HostEvent, HostEventNode, HostEventPhase
 from remedy.hostdoctor.nodes import Resolution
 
@@ -21,7 +22,7 @@ def ended(
         update={
             "phase": phase,
             "last_seen": now,
-            "conditions": with_condition(event.status.conditions, ENDED, True, reason, text, now),
+            "conditions": set_ended(event.status.conditions, True, reason, text, now),
         }
     )
     return event.model_copy(update={"status": status})
@@ -40,18 +41,13 @@ def resolved(event: HostEvent, node: Resolution, now: datetime) -> HostEvent:
 
 
 def of_node(have: list[Condition], node: Resolution, now: datetime) -> list[Condition]:
-    return with_condition(have, RESOLVED, node.resolved, node.why, node.text[:1024], now)
+    update = ConditionUpdate.of(node.resolved, node.why, node.text)
+    return set_condition(have, RESOLVED, update, generation=None, now=now)
 
 
-def with_condition(
-    have: list[Condition], type_: str, true: bool, reason: str, text: str, now: datetime
+def set_ended(
+    have: list[Condition], is_ended: bool, reason: str, text: str, now: datetime
 ) -> list[Condition]:
-    status = ConditionStatus.TRUE if true else ConditionStatus.FALSE
-    old = next((c for c in have if c.type == type_), None)
-    since = old.last_transition_time if old is not None and old.status is status else now
-    new = Condition(
-        type=type_, status=status, reason=reason, message=text, last_transition_time=since
-    )
-    if old is not None and (old.status, old.reason, old.message) == (status, reason, text):
-        new = old
-    return sorted([c for c in have if c.type != type_] + [new], key=lambda c: c.type)
+    """Return the conditions with condition Ended."""
+    update = ConditionUpdate.of(is_ended, reason, text)
+    return set_condition(have, ENDED, update, generation=None, now=now)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.reviews import TokenReviewer, Unverified
 from kubenode.runtime.tls.peer import Peer
-from remedy.hostdoctor.reviews import TokenReviews, TokenUnverified
+from remedy.hostdoctor.serviceaccount import agent_of
 
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
 ALIBABA = "alibaba"
@@ -30,10 +31,6 @@ Kube Defender that no other source opens.
 READ_EVERY = 2.0
 """Seconds until a changed token file is noticed."""
 SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
-
-
-class CallerUnverified(Exception):
-    """The caller cannot be verified now: it is not admitted, and may try again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +72,7 @@ class DeliveryAuthenticator:
         self,
         clock: Clock,
         settings: DeliveryAuthenticatorSettings,
-        reviews: TokenReviews | None = None,
+        reviews: TokenReviewer | None = None,
     ) -> None:
         self._clock, self._settings, self._reviews = clock, settings, reviews
         self._tokens: Sequence[tuple[str, bytes]] = ()
@@ -90,7 +87,7 @@ class DeliveryAuthenticator:
         of_agents: whether an agent is expected; only then unknown tokens are sent to the API server
             for review
 
-        Raises CallerUnverified.
+        Raises Unverified.
         """
         if token and of_agents:
             return await self._serviced(token)
@@ -117,10 +114,8 @@ class DeliveryAuthenticator:
             return known  # no agent: the endpoint of agents rejects it
         if self._reviews is None or len(token) > LONGEST_TOKEN:
             return None
-        try:
-            agent = await self._reviews.agent(token)
-        except TokenUnverified as error:
-            raise CallerUnverified(str(error)) from None
+        user = await self._reviews.user(token)
+        agent = agent_of(user) if user is not None else ""
         return DeliveryCaller(f"service account of agent {agent}", agent) if agent else None
 
     def _all(self) -> Sequence[tuple[str, bytes]]:
@@ -141,13 +136,13 @@ class DeliveryAuthenticator:
 
 
 def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
-    """Return file name and token of every line. Raises CallerUnverified."""
+    """Return file name and token of every line. Raises Unverified."""
     entries = []
     for path in files:
         try:
             lines = path.read_text().splitlines()
         except (OSError, ValueError) as error:
-            raise CallerUnverified(f"token file {path} cannot be read: {error}") from None
+            raise Unverified(f"token file {path} cannot be read: {error}") from None
         for line in lines:
             # A short token could be guessed, and an empty one matches missing credentials.
             if len(token := line.strip()) >= SHORTEST_TOKEN:

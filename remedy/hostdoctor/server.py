@@ -23,7 +23,7 @@ from remedy.hostdoctor.app import DeliveryEndpoints
 from remedy.hostdoctor.desk import HostEventService
 from remedy.hostdoctor.gate import DeliveryAuthenticator, DeliveryAuthenticatorSettings
 from remedy.hostdoctor.metrics import HostDoctorMetrics
-from remedy.hostdoctor.reviews import TokenReviews
+from remedy.hostdoctor.serviceaccount import agent_token_reviewer
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class HostDoctorListener:
         Raises CannotStart for files that cannot be used.
         """
         gate = DeliveryAuthenticator(
-            clock, settings.gate, TokenReviews(kube, clock, settings.gate.audience)
+            clock, settings.gate, agent_token_reviewer(kube, clock, settings.gate.audience)
         )
         self.endpoints = DeliveryEndpoints(desk, gate, clock, metrics, audit)
         context = LiveContext() if settings.tls else None

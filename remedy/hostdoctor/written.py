@@ -21,7 +21,7 @@ from remedy.hostdoctor.conditions import (
     REPORTED,
     ended,
     of_node,
-    with_condition,
+    set_ended,
 )
 from remedy.hostdoctor.nodes import Resolution
 from remedy.hostdoctor.record import (
@@ -117,9 +117,9 @@ def written(
     if node.resolved or not before.node.name:
         conditions = of_node(conditions, node, now)
     if not phase.open:
-        conditions = with_condition(conditions, ENDED, True, *_why(report, phase), now)
+        conditions = set_ended(conditions, True, *_why(report, phase), now)
     elif any(c.type == ENDED for c in conditions):
-        conditions = with_condition(conditions, ENDED, False, OPEN, "it is under way again", now)
+        conditions = set_ended(conditions, False, OPEN, "it is under way again", now)
     counted = have.seen + 1 if again and phase.open else max(have.seen, 1)
     status = have.model_copy(
         update={

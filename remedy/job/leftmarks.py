@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from kubenode.api.cordon import keeps_cordon
+from kubenode.api.cordon import CORDONED_BY, remove_mark
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
@@ -19,7 +19,8 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.job.marks import removed, set_by
-from remedy.job.model import CORDONED_BY, FENCED_BY
+from remedy.job.model import FENCED_BY
+from remedy.job.nodes import cordon_state
 
 GONE = timedelta(minutes=1)
 """A job that is missing in our cache for this long is gone, and not merely not cached yet."""
@@ -27,8 +28,7 @@ GONE = timedelta(minutes=1)
 
 def owners(node: Node) -> set[str]:
     """Return the names of the jobs that a node's cordon and autoscaler annotations name."""
-    annotations = node.metadata.annotations
-    return {set_by(annotations), annotations.get(CORDONED_BY, "")} - {""}
+    return {set_by(node.metadata.annotations), *cordon_state(node).jobs} - {""}
 
 
 class AbandonedMarks:
@@ -82,9 +82,11 @@ class AbandonedMarks:
         annotations = node.metadata.annotations
         changes: dict[str, Any] = dict(removed(annotations, job))
         spec: dict[str, Any] = {}
-        if annotations.get(CORDONED_BY) == job and FENCED_BY not in annotations:
-            changes[CORDONED_BY] = None
-            spec = {} if keeps_cordon(annotations) else {"unschedulable": None}
+        change = remove_mark(cordon_state(node), job)
+        if change is not None and FENCED_BY not in annotations:
+            changes[CORDONED_BY] = change.mark
+            uncordons = node.spec.unschedulable and not change.unschedulable
+            spec = {"unschedulable": None} if uncordons else {}
         if not changes:
             return
         version = {"resourceVersion": node.metadata.resource_version}

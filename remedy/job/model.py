@@ -43,8 +43,6 @@ from rules.history import DAWN
 from rules.truth import Truth
 
 FINALIZER = "kubenode.io/remedy"
-CORDONED_BY = "kubenode.io/cordoned-by"
-"""Annotation on a Node: the name of the job that cordoned the node."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint that makes Kubernetes delete a node's pods and detach its volumes: the node counts as shut
 down.
@@ -59,6 +57,8 @@ before the request is sent, and survives the removal of the status.
 """
 NOTED_PARTS = 4
 """Number of space-separated fields in the annotation REQUESTED."""
+ACTED = "Acted"
+"""Condition type: the rung's steps are done, and verification has begun."""
 CLOSING = "Closing"
 """Condition type of a job that is decided to end and first undoes its own changes."""
 
@@ -355,6 +355,18 @@ class Job:
         except ValueError:
             return CloseReason.GAVE_UP
 
+    @property
+    def verifying_since(self) -> datetime | None:
+        """Since when the rung's steps have been done; None if they never were.
+
+        Earlier versions recorded this time as the transition time of condition Acted.
+        """
+        acted = self.condition(ACTED)
+        if acted is None:
+            return None
+        recorded = self.status.verifying_since
+        return max(recorded or acted.last_transition_time, acted.last_transition_time)
+
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of this type; None if the job has none."""
         return next((c for c in self.status.conditions if c.type == type_), None)
@@ -372,7 +384,8 @@ def _also_matched(text: str | None) -> tuple[AlsoMatched, ...]:
 class NodeObservation:
     """Observation of the job's node.
 
-    cordoned_by: job named by our annotation for the cordon, "" for none
+    cordoned_by: owner of the cordon that concerns the job: the job itself, else the job that it
+        supersedes, else the whole annotation; "" for none
     fenced_by: job named by our annotation for the fence, "" for none
     boot_id: "" if unknown
     out_of_service: whether the out-of-service taint is set, by anybody

@@ -7,7 +7,9 @@ the intent before the act begins.
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api import conditions as api_conditions
+from kubenode.api.conditions import ConditionUpdate
+from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Step, Verdict
 from kubenode.api.v1alpha1.noderemedier import OnGiveUp
 from kubenode.api.v1alpha1.remedyoperationjob import (
@@ -16,7 +18,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import (
     StepState,
     StepStatus,
 )
-from remedy.job.model import CLOSING, CloseReason, Job, JobAct, JobObservation
+from remedy.job.model import ACTED, CLOSING, CloseReason, Job, JobAct, JobObservation
 from remedy.job.power_record import replaced, switched_off
 from remedy.job.silence import has_passed
 from remedy.job.undo import owns
@@ -133,20 +135,11 @@ def enter(job: Job, phase: JobPhase, message: str = "", **changes: object) -> Mo
 def set_condition(
     job: Job, now: datetime, type_: str, reason: str, message: str = "", *, status: bool = True
 ) -> list[Condition]:
-    """Return the job's conditions with this one. The transition time changes with the status or the
-    reason.
-    """
-    state = ConditionStatus.TRUE if status else ConditionStatus.FALSE
-    old = job.condition(type_)
-    same = old is not None and (old.status, old.reason) == (state, reason)
-    new = Condition(
-        type=type_,
-        status=state,
-        reason=reason,
-        message=message[:MESSAGE],
-        last_transition_time=old.last_transition_time if old is not None and same else now,
+    """Return the job's conditions with this one."""
+    update = ConditionUpdate.of(status, reason, message)
+    return api_conditions.set_condition(
+        job.status.conditions, type_, update, generation=job.generation, now=now
     )
-    return [c for c in job.status.conditions if c.type != type_] + [new]
 
 
 def granted(job: Job, now: datetime, verdict: Verdict) -> Job:
@@ -177,6 +170,8 @@ def climb(job: Job, now: datetime, why: str) -> Move:
         f"rung {job.rung.name}: {why}",
         rung=after,
         step=0,
+        conditions=[c for c in job.status.conditions if c.type != ACTED],
+        verifying_since=None,
         evidence_false_since=None,
     )
 

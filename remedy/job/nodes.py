@@ -8,14 +8,21 @@ run follow within milliseconds and share a read; the response to our own write c
 from dataclasses import replace
 from typing import Any
 
-from kubenode.api.cordon import keeps_cordon
+from kubenode.api.cordon import (
+    CORDONED_BY,
+    CordonChange,
+    CordonState,
+    add_mark,
+    remove_mark,
+    replace_mark,
+)
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node, structs
 from remedy.job.marks import added, removed
-from remedy.job.model import CORDONED_BY, FENCED_BY, OUT_OF_SERVICE, Job, NodeObservation
+from remedy.job.model import FENCED_BY, OUT_OF_SERVICE, Job, NodeObservation
 from remedy.remedier.boots import Boots
 from remedy.remedier.leases import AGENT_SILENT, Ages
 
@@ -40,6 +47,20 @@ def observe_node(node: Node) -> NodeObservation:
         labels=node.metadata.labels,
         annotations=node.metadata.annotations,
     )
+
+
+def cordon_state(node: Node) -> CordonState:
+    """Return the cordon of the Node."""
+    return CordonState(node.spec.unschedulable, node.metadata.annotations)
+
+
+def cordon_owner(node: Node, job: Job) -> str:
+    """Return the owner of the cordon that concerns the job: the job itself, else the job that it
+    supersedes, else the whole annotation; "" for none.
+    """
+    marks = cordon_state(node).marks
+    concerned = (mark for mark in (job.mark, job.spec.supersedes) if mark and mark in marks)
+    return next(concerned, node.metadata.annotations.get(CORDONED_BY, ""))
 
 
 def same(node: Node, job: Job) -> bool:
@@ -75,6 +96,7 @@ class NodeAccess:
         age = self._agents.age(agent)
         return replace(
             observe_node(node),
+            cordoned_by=cordon_owner(node, job),
             boot_id=self._boots.of(node, agent),
             agent_silent=age is not None and age > AGENT_SILENT,
         )
@@ -106,26 +128,24 @@ class NodeAccess:
         return node
 
     async def cordon(self, job: Job) -> None:
-        """Set unschedulable and our mark in one write; do nothing if the node is unschedulable
-        already.
+        """Set unschedulable and our mark in one write, or add our mark to those of other owners; do
+        nothing if a person cordoned the node.
         """
         node = await self._live(job)
-        if node is None or not same(node, job) or node.spec.unschedulable:
+        if node is None or not same(node, job):
             return
-        mark = {CORDONED_BY: job.mark}
-        await self._patch(node, {"annotations": mark}, {"unschedulable": True})
+        await self._write_cordon(node, add_mark(cordon_state(node), job.mark))
 
     async def uncordon(self, job: Job) -> None:
-        """Remove our mark and the cordon; do nothing if the mark is not ours.
+        """Remove our mark, and the cordon if no other owner needs it; do nothing if there is no
+        mark of ours.
 
         The cordon stays if a person annotated the node with `kubenode.io/keep-cordoned`.
         """
         node = await self._live(job)
-        if node is None or not same(node, job) or observe_node(node).cordoned_by != job.mark:
+        if node is None or not same(node, job):
             return
-        stays_cordoned = keeps_cordon(node.metadata.annotations)
-        spec = None if stays_cordoned else {"unschedulable": None}
-        await self._patch(node, {"annotations": {CORDONED_BY: None}}, spec)
+        await self._write_cordon(node, remove_mark(cordon_state(node), job.mark))
 
     async def protect(self, job: Job) -> None:
         """Set the missing autoscaler annotations, and our record of them, in one write."""
@@ -146,10 +166,17 @@ class NodeAccess:
     async def adopt_cordon(self, job: Job) -> None:
         """Replace the superseded job's mark by ours; do nothing if the cordon is not that job's."""
         node = await self._live(job)
-        if node is None or not same(node, job) or not node.spec.unschedulable:
+        if node is None or not same(node, job):
             return
-        if observe_node(node).cordoned_by == job.spec.supersedes:
-            await self._patch(node, {"annotations": {CORDONED_BY: job.mark}})
+        change = replace_mark(cordon_state(node), job.spec.supersedes, job.mark)
+        await self._write_cordon(node, change)
+
+    async def _write_cordon(self, node: Node, change: CordonChange | None) -> None:
+        if change is None:
+            return
+        differs = change.unschedulable != node.spec.unschedulable
+        spec = {"unschedulable": change.unschedulable or None} if differs else None
+        await self._patch(node, {"annotations": {CORDONED_BY: change.mark}}, spec)
 
     async def set(self, job: Job, kind: str, key: str, value: str) -> None:
         """Set one label or annotation; `kind` is the metadata field."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision, StepState
 from remedy.job.decisions import approve, denied, mark_handled, next_rung, word
-from remedy.job.model import CloseReason, Job, JobObservation
+from remedy.job.model import ACTED, CloseReason, Job, JobObservation
 from remedy.job.moves import Move, close, enter, may, wait
 from remedy.job.permits import released
 from remedy.job.records import put
@@ -86,6 +86,7 @@ def _led(job: Job, now: datetime, decision: ApprovalDecision) -> Move:
         rung=rung,
         step=0,
         steps=again,
-        conditions=[c for c in job.status.conditions if c.type != "Acted"],
+        conditions=[c for c in job.status.conditions if c.type != ACTED],
+        verifying_since=None,
         evidence_false_since=None,
     )

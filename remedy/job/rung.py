@@ -9,7 +9,15 @@ from kubenode.api.v1alpha1 import Disruption, JobPhase, Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepBy, StepState, StepStatus
 from remedy.job.early_end import SPARED, spared
 from remedy.job.marks import protect
-from remedy.job.model import Job, JobAct, JobObservation, NodeObservation, binding, unsupported_step
+from remedy.job.model import (
+    ACTED,
+    Job,
+    JobAct,
+    JobObservation,
+    NodeObservation,
+    binding,
+    unsupported_step,
+)
 from remedy.job.moves import Move, enter, healed, may, reset_false_since, set_condition, stands
 from remedy.job.records import ask, begun, ended, failed, put
 from remedy.job.steps.agent import agent
@@ -111,7 +119,8 @@ def _steps_done(job: Job, observation: JobObservation) -> Move:
         JobPhase.VERIFYING,
         f"rung {job.rung.name} is done, waiting for the proof",
         timeline=timeline.model_copy(update={"acted": acted}),
-        conditions=set_condition(job, observation.now, "Acted", f"Rung{job.status.rung}"),
+        conditions=set_condition(job, observation.now, ACTED, f"Rung{job.status.rung}"),
+        verifying_since=observation.now,
         evidence_false_since=None,
     )
 

@@ -15,8 +15,6 @@ from remedy.job.audit import without_output
 from remedy.job.model import Job
 
 ENDED = (StepState.DONE, StepState.FAILED, StepState.SKIPPED, StepState.CANCELLED)
-ACTED = "Acted"
-"""Condition type: the rung's steps are done, and verification has begun."""
 
 
 def fault_of(job: Job) -> SpanContext:
@@ -34,8 +32,7 @@ def ended(before: Job, after: Job, now: datetime) -> Iterator[TraceSpan]:
     yield from _hold(before, after, fault, now)
     yield from _steps(before, after, fault, now)
     if before.phase is JobPhase.VERIFYING and after.phase is not JobPhase.VERIFYING:
-        acted, rung = before.condition(ACTED), before.status.rung
-        start = before.created if acted is None else acted.last_transition_time
+        start, rung = before.verifying_since or before.created, before.status.rung
         proven = after.status.timeline.verified
         error = "" if proven else without_output(after, after.status.message)
         place = fault.part("verify", rung, start.isoformat())

@@ -76,8 +76,7 @@ def _interrupted(job: Job, observation: JobObservation) -> Move:
 
 def acted_on(job: Job) -> datetime:
     """Return when the rung's steps were done; the creation of the job if they never were."""
-    acted = job.condition("Acted")
-    return acted.last_transition_time if acted is not None else job.created
+    return job.verifying_since or job.created
 
 
 def proof_takes(job: Job) -> timedelta:

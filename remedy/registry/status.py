@@ -6,7 +6,7 @@ It holds no ticking value: it is written when something happened, not because ti
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import (
     JobCounts,
@@ -15,8 +15,6 @@ from kubenode.api.v1alpha1.noderemedier import (
     WouldReach,
 )
 from remedy.registry.radius import ACCEPT, MOST_MATCHING, acts, limit_for
-
-MESSAGE = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +53,12 @@ def phase_of(rule: NodeRemedier, why: str, quarantined: str) -> RemedierPhase:
 
 def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRemedierStatus:
     old = rule.status
-    conditions = [c for c in old.conditions if c.type not in OURS]
-    if rule.spec.mode is not Mode.OFF:
-        suffix = "; the last good version stays loaded" if standing.loaded_hash else ""
-        conditions += [
-            _condition(
-                rule,
-                now,
-                COMPILED,
-                not standing.why,
-                "Compiled" if not standing.why else "Rejected",
-                standing.why and standing.why + suffix,
-            ),
-            _condition(
-                rule,
-                now,
-                ENGINES_AGREE,
-                not standing.quarantined,
-                "Agree" if not standing.quarantined else "Quarantined",
-                standing.quarantined,
-            ),
-            _condition(rule, now, SAFE_SIZE, *_safe_size(rule, standing)),
-        ]
+    conditions = list(old.conditions)
+    if rule.spec.mode is Mode.OFF:
+        conditions = [c for c in conditions if c.type not in OURS]
+    else:
+        updates, generation = _updates(rule, standing), rule.metadata.generation
+        conditions = set_conditions(conditions, updates.items(), generation=generation, now=now)
     return old.model_copy(
         update={
             "observed_generation": rule.metadata.generation,
@@ -89,6 +71,22 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
             "conditions": conditions,
         }
     )
+
+
+def _updates(rule: NodeRemedier, standing: RuleState) -> dict[str, ConditionUpdate]:
+    suffix = "; the last good version stays loaded" if standing.loaded_hash else ""
+    compiled, agree = not standing.why, not standing.quarantined
+    return {
+        COMPILED: ConditionUpdate.of(
+            compiled,
+            "Compiled" if compiled else "Rejected",
+            standing.why and standing.why + suffix,
+        ),
+        ENGINES_AGREE: ConditionUpdate.of(
+            agree, "Agree" if agree else "Quarantined", standing.quarantined
+        ),
+        SAFE_SIZE: ConditionUpdate.of(*_safe_size(rule, standing)),
+    }
 
 
 def _would_reach(rule: NodeRemedier, standing: RuleState) -> WouldReach:
@@ -126,22 +124,6 @@ def _safe_size(rule: NodeRemedier, standing: RuleState) -> tuple[bool, str, str]
 MARKS_TOO_MANY = "MarksTooMany"
 COMPILED, ENGINES_AGREE, SAFE_SIZE = "Compiled", "EnginesAgree", "SafeSize"
 OURS = frozenset({COMPILED, ENGINES_AGREE, SAFE_SIZE})
-
-
-def _condition(
-    rule: NodeRemedier, now: datetime, type_: str, holds: bool, reason: str, message: str
-) -> Condition:
-    old = next((c for c in rule.status.conditions if c.type == type_), None)
-    state = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
-    same = old is not None and old.status is state
-    return Condition(
-        type=type_,
-        status=state,
-        reason=reason,
-        message=message[:MESSAGE],
-        observed_generation=rule.metadata.generation,
-        last_transition_time=old.last_transition_time if old is not None and same else now,
-    )
 
 
 def is_crowded(rule: NodeRemedier) -> bool:

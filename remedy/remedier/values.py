@@ -8,9 +8,9 @@ import math
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from kubenode.api.cordon import CordonState
 from kubenode.api.foreign import foreign_mark
 from kubenode.runtime.kube.objects import Node
-from remedy.job.model import CORDONED_BY
 from remedy.remedier import hostevents
 from remedy.remedier.fleet import CLUSTER, GROUP_LABELS, NodeGroups, figures, is_ready
 from remedy.remedier.past import Past
@@ -136,10 +136,13 @@ def gpu_count(node: Node) -> int | None:
 
 
 def cordoned_by(node: Node) -> str:
-    """Return the name of our job, SOMEBODY, or "" for a schedulable node."""
+    """Return the name of our job, else the mark of another owner, SOMEBODY for a cordon without
+    marks, or "" for a schedulable node.
+    """
     if not node.spec.unschedulable:
         return ""
-    return node.metadata.annotations.get(CORDONED_BY) or SOMEBODY
+    state = CordonState(node.spec.unschedulable, node.metadata.annotations)
+    return next(iter((*state.jobs, *state.marks)), SOMEBODY)
 
 
 def foreign_owner(node: Node) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from remedy.job.model import CORDONED_BY
+from kubenode.api.cordon import CORDONED_BY
 from simulation.cases import outside
 from simulation.cases.answers import answers
 from simulation.cases.form import (

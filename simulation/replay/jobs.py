@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 
 from prometheus_client import CollectorRegistry
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob, Rung, Verdict
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentAnswers,
@@ -21,7 +22,6 @@ from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
 from remedy.job.model import (
-    CORDONED_BY,
     CloseReason,
     FaultAssessment,
     Job,

@@ -7,13 +7,13 @@ replay makes them itself: our cordons and their annotation.
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.runtime.hosttime import HostTime
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.node_events import is_about_pod, node_of
 from kubenode.runtime.kube.objects import Node, NodeCondition
-from remedy.job.model import CORDONED_BY
 from remedy.remedier.eventtimes import occurrences
 from remedy.remedier.hostevents import ALERT_NAME, WATCHDOG
 from simulation.replay import signals

@@ -20,6 +20,7 @@ from support.outside_world import FakeOutside
 from support.power_world import FakeHost
 from support.remedy_builders import NODE, granted, refused
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import Ask, JobPhase, Reason, RemedyOperationJob, Verdict
 from kubenode.runtime.audit import SILENT
 from kubenode.runtime.controller.result import DONE
@@ -35,7 +36,6 @@ from remedy.job.events import JobEvent
 from remedy.job.marks import added, removed
 from remedy.job.metrics import JobMetrics
 from remedy.job.model import (
-    CORDONED_BY,
     FENCED_BY,
     FINALIZER,
     REQUESTED,

@@ -188,6 +188,9 @@ class MachineStatus(Model):
     phase: MachinePhase | None = None
     node_ref: NodeReference | None = None
     initialized_at: Time | None = None
+    deletion_stage_since: Time | None = None
+    """Since when the deletion has been in the stage that the reason of condition Deletable names.
+    """
     provisioning: MachineProvisioning | None = None
     bootstrap: MachineBootstrap | None = None
     last_operation: LastOperation | None = None

@@ -293,6 +293,8 @@ class RemedyOperationJobStatus(Model):
     words_heard: StrictInt = Field(default=0, ge=0)
     """How many of `spec.approvals` have been acted on: each is heard once."""
     timeline: Timeline = Field(default_factory=Timeline)
+    verifying_since: Time | None = None
+    """Since when the steps of the rung have been done: its verification times out from then."""
     evidence_false_since: Time | None = None
     """Since when the evidence has been known false, while verifying."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)

@@ -1,7 +1,8 @@
 """Step `cordon`: sets unschedulable with our mark. A node that was cordoned before stays cordoned
-after. Pure.
+after; a cordon of the Machine operator is shared. Pure.
 """
 
+from kubenode.api.cordon import holders_in
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import StepStatus
 from remedy.job.model import Job, JobAct, JobObservation, NodeObservation
@@ -17,7 +18,7 @@ def cordon(
     )
     if node.unschedulable and node.cordoned_by == job.mark:
         return done(job, observation, record, "cordoned", timeline=timeline)
-    if node.unschedulable:
+    if node.unschedulable and not holders_in(node.cordoned_by):
         owned = job.status.owned.model_copy(update={"cordon": False})
         why = "was cordoned already, not by us; it stays cordoned afterwards"
         return done(job, observation, record, why, timeline=timeline, owned=owned)

@@ -18,6 +18,7 @@ from support.machine_world import running, until
 from support.remedy_cluster import Cluster, connected
 
 from defender.service import Defender
+from kubenode.api.cordon import CORDONED_BY, mark_of
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 from kubenode.api.v1alpha1.machinework import ChangeClass
@@ -27,7 +28,6 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict, NotFound
 from kubenode.runtime.kube.paths import custom
-from machine.disruption.cordon import CORDONED_BY, mark_of
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 

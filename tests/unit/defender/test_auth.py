@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from defender.auth.cache import Remembered
 from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings, open_gate
 from defender.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
-from defender.auth.reviews import ACCESS, BURST, LONGEST_TOKEN, TOKENS, Unverified
+from defender.auth.reviews import ACCESS
 from kubenode.runtime.kube.client import Kube, as_dict
 from kubenode.runtime.kube.errors import Forbidden, ServerUnreachable
+from kubenode.runtime.kube.reviews import BURST, LONGEST_TOKEN, TOKENS, Unverified
 from kubenode.runtime.tls.peer import Peer
 
 NOWHERE: Any = None
@@ -173,21 +173,6 @@ async def test_made_up_tokens_cost_a_bounded_number_of_reviews() -> None:
         await gate.identify("one more")
     clock.step(timedelta(seconds=1))
     assert await gate.identify("one more") is None
-
-
-async def test_what_is_remembered_is_bounded_and_holds_no_token() -> None:
-    known: Remembered[int, int] = Remembered(FakeClock(), seconds=10, most=3)
-
-    async def answer() -> int:
-        return 1
-
-    for n in range(10):
-        await known.get(n, answer)
-    assert len(known) == 3
-    gate, _, _ = a_gate()
-    await gate.identify("good")
-    assert gate._reviews is not None
-    assert "good" not in repr(list(gate._reviews._users._known))
 
 
 async def test_a_certificate_is_a_user_with_its_organizations_as_groups() -> None:

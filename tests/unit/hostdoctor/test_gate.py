@@ -11,15 +11,15 @@ from support.clock import FakeClock
 
 from kubenode.runtime.kube.client import Kube, as_dict
 from kubenode.runtime.kube.errors import ServerUnreachable
+from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.tls.peer import Peer
 from remedy.hostdoctor.gate import (
     LOOPBACK,
-    CallerUnverified,
     DeliveryAuthenticator,
     DeliveryAuthenticatorSettings,
     DeliveryCaller,
 )
-from remedy.hostdoctor.reviews import ACCOUNT, NODE_CLAIM, TokenReviews
+from remedy.hostdoctor.serviceaccount import ACCOUNT, NODE_CLAIM, agent_token_reviewer
 
 NOWHERE: Any = None
 
@@ -63,7 +63,7 @@ async def test_nothing_else_is_a_token(tmp_path: Path, shown: str) -> None:
 
 
 async def test_a_file_that_cannot_be_read_lets_nobody_in(tmp_path: Path) -> None:
-    with pytest.raises(CallerUnverified, match="cannot be read"):
+    with pytest.raises(Unverified, match="cannot be read"):
         await DeliveryAuthenticator(
             FakeClock(), DeliveryAuthenticatorSettings((tmp_path / "none",))
         ).identify(OLD, None)
@@ -134,7 +134,9 @@ async def test_a_pod_of_the_daemonset_is_the_agent_of_its_node(
     kube: Reviewing, token: str, agent: str
 ) -> None:
     clock = FakeClock()
-    gate = DeliveryAuthenticator(clock, DeliveryAuthenticatorSettings(), TokenReviews(kube, clock))
+    gate = DeliveryAuthenticator(
+        clock, DeliveryAuthenticatorSettings(), agent_token_reviewer(kube, clock)
+    )
     for _ in range(3):
         caller = await gate.identify(token, None, of_agents=True)
         assert (caller.agent if caller is not None else "") == agent
@@ -161,7 +163,9 @@ async def test_a_token_is_refused_unless_made_for_the_audience(
     clock, kube = FakeClock(), Reviewing(ACCOUNT, "n1")
     kube.audiences = audiences
     gate = DeliveryAuthenticator(
-        clock, DeliveryAuthenticatorSettings(), TokenReviews(kube, clock, "kubenode-host-doctor")
+        clock,
+        DeliveryAuthenticatorSettings(),
+        agent_token_reviewer(kube, clock, "kubenode-host-doctor"),
     )
     caller = await gate.identify("good", None, of_agents=True)
     assert (caller.agent if caller is not None else "") == agent
@@ -171,7 +175,9 @@ async def test_a_token_is_refused_unless_made_for_the_audience(
 async def test_a_token_that_nobody_can_judge_now_is_for_later() -> None:
     clock = FakeClock()
     gate = DeliveryAuthenticator(
-        clock, DeliveryAuthenticatorSettings(), TokenReviews(Reviewing(ACCOUNT, "n1"), clock)
+        clock,
+        DeliveryAuthenticatorSettings(),
+        agent_token_reviewer(Reviewing(ACCOUNT, "n1"), clock),
     )
-    with pytest.raises(CallerUnverified, match="did not say whose token it is"):
+    with pytest.raises(Unverified, match="did not answer the TokenReview"):
         await gate.identify("cut", None, of_agents=True)

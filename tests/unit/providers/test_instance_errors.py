@@ -56,6 +56,9 @@ class Failing:
             raise ZeroDivisionError
         return None
 
+    create = find = delete = list = operate = get
+    validate = owns = close = get
+
 
 async def test_each_answer_is_counted_by_its_code() -> None:
     registry = CollectorRegistry()

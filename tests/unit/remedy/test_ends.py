@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from support.remedy_builders import DRAIN, RESTART, TELL, an_object
 from support.remedy_world import Crash, FakeWorld, closed
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import ApprovalDecision
-from remedy.job.model import CORDONED_BY
 
 LEVERS = st.sampled_from(
     [

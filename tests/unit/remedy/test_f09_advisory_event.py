@@ -10,8 +10,8 @@ import pytest
 from ruamel.yaml import YAML
 from support.replay_world import a_world, ages, at, feed
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import NodeRemedier
-from remedy.job.model import CORDONED_BY
 from simulation.replay.world import World
 
 RULE = Path(__file__).parents[3] / "rules/library/cloud/host-rebalance.yaml"

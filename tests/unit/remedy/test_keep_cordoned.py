@@ -8,10 +8,10 @@ from support.clock import FakeClock
 from support.defender_world import NODES, MemoryApi
 from support.remedy_builders import a_job
 
-from kubenode.api.cordon import KEEP_CORDONED
+from kubenode.api.cordon import CORDONED_BY, KEEP_CORDONED
 from kubenode.cli.explain_node import _of_node
 from kubenode.runtime.kube.objects import Node, structs
-from remedy.job.model import CORDONED_BY, Job
+from remedy.job.model import Job
 from remedy.job.nodes import NodeAccess
 
 NOBODY: Any = None

@@ -24,6 +24,7 @@ def marked(hands: Hands, annotations: dict[str, str]) -> list[Any]:
     """The node has these annotations and is cordoned; what is patched goes into the list."""
     node = hands.nodes.cache["n1"]
     node.metadata.annotations.update(annotations)
+    node.spec.unschedulable = True
     patches: list[Any] = []
 
     async def patch(path: str, body: Any, *more: Any, **options: Any) -> None:
@@ -81,3 +82,22 @@ async def test_marks_of_a_job_that_is_there_stay(hands: Hands) -> None:
     patches = marked(hands, {"kubenode.io/cordoned-by": job.metadata.name})
     await waited(hands)
     assert patches == []
+
+
+SET = "MachineComponentSet/containerd/u1"
+
+
+async def test_cordon_of_the_machine_operator_is_no_mark_of_a_job_that_is_gone(
+    hands: Hands,
+) -> None:
+    patches = marked(hands, {"kubenode.io/cordoned-by": SET})
+    await waited(hands)
+    assert patches == []
+
+
+async def test_job_that_is_gone_leaves_the_cordon_that_it_shared(hands: Hands) -> None:
+    patches = marked(hands, {"kubenode.io/cordoned-by": f"n1-gone,{SET}"})
+    await waited(hands)
+    (body,) = patches
+    assert body["metadata"]["annotations"] == {"kubenode.io/cordoned-by": SET}
+    assert "spec" not in body

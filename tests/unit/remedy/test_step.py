@@ -490,6 +490,15 @@ def test_f19_a_persons_cordon_is_not_taken_over_and_not_taken_off() -> None:
     assert moved(done, node=THEIRS) == (done, JobAct.RELEASE_PERMIT)
 
 
+def test_cordon_of_the_machine_operator_is_shared_and_another_jobs_is_not() -> None:
+    job = a_job(status=running(0, a_record(0, "cordon"), owned={"cordon": True}))
+    job = replace(job, finalizer=True)
+    mark = "MachineComponentSet/containerd/u1"
+    assert moved(job, node=replace(THEIRS, cordoned_by=mark)) == (job, JobAct.CORDON)
+    after, act = moved(job, node=replace(THEIRS, cordoned_by="n1-other"))
+    assert (act, after.status.step, after.status.owned.cordon) == (JobAct.NONE, 1, False)
+
+
 @pytest.mark.parametrize("cordon", [CORDONED, a_record(0, "cordon")])
 @pytest.mark.parametrize("node", [SCHEDULABLE, NodeObservation(cordoned_by=JOB, annotations=MARKS)])
 def test_f08_a_persons_uncordon_ends_the_job(node: NodeObservation, cordon: dict[str, Any]) -> None:

@@ -23,8 +23,9 @@ from support.remedy_builders import (
 )
 from support.remedy_world import Crash, FakeWorld, closed
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import JobPhase, NodeRemedier, RemedyOperationJob
-from remedy.job.model import CORDONED_BY, CloseReason, Job
+from remedy.job.model import CloseReason, Job
 from remedy.job.step import step
 from remedy.job.supersession import SUCCESSION_TIMEOUT, may_be_superseded
 from remedy.remedier.decide import Candidate, Decision, Subject, WaitReason, decide

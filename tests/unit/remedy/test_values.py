@@ -104,6 +104,8 @@ def test_cordons_are_told_apart_and_the_past_is_counted() -> None:
     assert facts(a_node(unschedulable=True))["node.cordonedBy"] == "somebody"
     mark = {"annotations": {"kubenode.io/cordoned-by": "n1-1"}}
     assert facts(a_node(unschedulable=True, metadata=mark))["node.cordonedBy"] == "n1-1"
+    shared = {"annotations": {"kubenode.io/cordoned-by": "MachineComponentSet/s/u,n1-1"}}
+    assert facts(a_node(unschedulable=True, metadata=shared))["node.cordonedBy"] == "n1-1"
     assert facts(a_node())["node.cordonedBy"] == ""
     assert facts(a_node())["node.lastRepairAgo"] == math.inf
     job = Past("j", "u", "r", "f", JobPhase.SUCCEEDED, T0 - HOUR, acted=True, closed=T0 - HOUR / 2)

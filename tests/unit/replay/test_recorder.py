@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 
+from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import HostEvent, HostProbe
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube import objects
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node, NodeCondition, NodeInfo, NodeSpec
-from remedy.job.model import CORDONED_BY
 from simulation.replay.recorder import THIN, Recorder, take_snapshot
 from simulation.replay.timeline import Entry, read_lines
 from simulation.replay.world import World

@@ -145,8 +145,7 @@ ENDINGS: dict[str, Ending] = {
     "remedy/job/notices.py::Notices.send": Ending("Event", SERVER),
     "kubenode/runtime/recorder.py::EventRecorder._create_or_count": Ending("Event", SERVER),
     "agent/identity/issuance.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
-    "defender/auth/reviews.py::AccessReviews._ask": Ending("SubjectAccessReview", NOT_STORED),
-    "remedy/hostdoctor/reviews.py::TokenReviews._ask": Ending("TokenReview", NOT_STORED),
+    "kubenode/runtime/kube/reviews.py::ReviewClient.send": Ending("a review", NOT_STORED),
     "kubenode/runtime/drain/evictor.py::PodEvictor.evict.evict": Ending("Eviction", NOT_STORED),
 }
 

@@ -7,10 +7,10 @@ from itertools import count
 import pytest
 from support.disruption_world import DisruptionWorld, Killed
 
+from kubenode.api.cordon import CORDONED_BY, mark_of
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
-from machine.disruption.cordon import CORDONED_BY, mark_of
 from machine.disruption.disruptions import NodeDisruptions
 from machine.disruption.port import DisruptionHold, DisruptionRequest, DisruptionState, Prepared
 
@@ -67,6 +67,20 @@ async def test_f19_a_foreign_cordon_outlives_us() -> None:
     assert world.api.evicted == ["shop/n1-0"]
     assert await disruptions.end("n1", SET)
     assert world.api.nodes["n1"]["spec"]["unschedulable"]
+
+
+async def test_cordon_of_a_job_is_shared_and_outlives_the_set_and_the_job() -> None:
+    world = DisruptionWorld()
+    world.api.add_node("n1", pods=1, unschedulable=True)
+    node = world.api.nodes["n1"]
+    node["metadata"].setdefault("annotations", {})[CORDONED_BY] = "n1-xid-12"
+    disruptions = world.process()
+    await ready(world, disruptions, WISH)
+    assert marks(world) == f"n1-xid-12,{mark_of(SET)}"
+    assert await disruptions.end("n1", SET)
+    assert world.api.nodes["n1"]["spec"]["unschedulable"]
+    assert marks(world) == "n1-xid-12"
+    assert "Uncordon" not in [line.what for line in world.audit.lines]
 
 
 async def test_f19_a_persons_uncordon_cancels_until_the_plan_is_ended() -> None:

@@ -8,11 +8,11 @@ from itertools import product
 import pytest
 from support.clock import T0
 
+from kubenode.api.cordon import CORDONED_BY, CordonState, mark_of
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.drain.observation import Blocked, Pods
-from machine.disruption.cordon import CORDONED_BY, Cordoned, mark_of
 from machine.disruption.port import (
     UNNEEDED,
     DisruptionHold,
@@ -38,11 +38,11 @@ REFUSED = Verdict(
     look_again_at=T0 + timedelta(seconds=20),
 )
 UNCLEAR = Verdict(allowed=False, reason=Reason.STORE_UNAVAILABLE)
-MARKED = Cordoned(True, {CORDONED_BY: mark_of(HOLDER)})
+MARKED = CordonState(True, {CORDONED_BY: mark_of(HOLDER)})
 EMPTY, FULL = Pods(), Pods(remaining=2, due=("a/x",), every=("a/x", "a/y"))
 LEAVING = Pods(remaining=1, every=("a/y",))
 
-NODES = (None, Cordoned(), Cordoned(True), MARKED, Cordoned(False, MARKED.annotations))
+NODES = (None, CordonState(), CordonState(True), MARKED, CordonState(False, MARKED.annotations))
 VERDICTS = (None, "no route to host", GRANTED, REFUSED, UNCLEAR)
 LATER = T0 + timedelta(minutes=30)
 
@@ -105,14 +105,14 @@ def test_a_node_that_is_not_there_needs_no_permit_and_no_drain() -> None:
 
 @pytest.mark.parametrize("class_", [ChangeClass.NONE, ChangeClass.RELOAD])
 def test_what_disturbs_nothing_asks_nobody(class_: ChangeClass) -> None:
-    seen = DisruptionObservation(T0, Cordoned(), job="rj-1", frozen="too many silent")
+    seen = DisruptionObservation(T0, CordonState(), job="rj-1", frozen="too many silent")
     assert step(replace(WISH, class_=class_), seen) == Prepared(DisruptionState.READY, UNNEEDED)
 
 
 def test_an_open_job_gets_the_node_back_before_the_act_and_not_in_its_middle() -> None:
     seen = DisruptionObservation(T0, MARKED, job="rj-1", owned=True)
     assert step(WISH, seen) is DisruptionAct.GIVE_BACK
-    said = step(WISH, replace(seen, node=Cordoned(), owned=False))
+    said = step(WISH, replace(seen, node=CordonState(), owned=False))
     assert isinstance(said, Prepared)
     assert (said.state, said.reason) == (DisruptionState.WAITING, DisruptionHold.REMEDY_JOB_OPEN)
     assert "rj-1" in said.message
@@ -121,7 +121,7 @@ def test_an_open_job_gets_the_node_back_before_the_act_and_not_in_its_middle() -
 
 
 def test_a_refusal_is_told_in_kube_defenders_words_and_time() -> None:
-    said = step(WISH, DisruptionObservation(T0, Cordoned(), verdict=REFUSED))
+    said = step(WISH, DisruptionObservation(T0, CordonState(), verdict=REFUSED))
     assert isinstance(said, Prepared)
     assert (said.state, said.reason, said.message) == (
         DisruptionState.WAITING,
@@ -173,7 +173,7 @@ def test_what_is_told_of_a_drain_changes_only_with_what_it_waits_for() -> None:
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_persons_uncordon_cancels(begun: bool) -> None:
     seen = DisruptionObservation(
-        T0, Cordoned(False, MARKED.annotations), owned=True, verdict=GRANTED, pods=EMPTY
+        T0, CordonState(False, MARKED.annotations), owned=True, verdict=GRANTED, pods=EMPTY
     )
     said = step(replace(WISH, begun=begun), seen)
     assert isinstance(said, Prepared)

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Remembered(Generic[K, V]):
+class ResponseCache(Generic[K, V]):
     """Cache of responses.
 
     seconds: how long a response is valid.
