@@ -7,9 +7,9 @@ scope changes, so a thousand holders that wait for an hour cause a thousand line
 from collections import OrderedDict
 from datetime import datetime
 
-from defender.breaker.control_path import Thaw
-from defender.fleet.departure import Answered
-from defender.ledger import JOB
+from defender.decision.breaker.control_path import Thaw
+from defender.decision.ledger import JOB
+from defender.replicas.fleet.departure import Answered
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.runtime.audit import SILENT, Audit, AuditLine

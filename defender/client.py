@@ -18,8 +18,8 @@ from urllib.parse import quote
 from pydantic import BaseModel, ValidationError
 
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
-from defender.connection import ClientTls, DefenderConnection, Unanswered
-from defender.requests import RequestsPage
+from defender.decision.requests import RequestsPage
+from defender.server.connection import ClientTls, DefenderConnection, Unanswered
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder

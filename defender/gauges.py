@@ -13,12 +13,12 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from defender.budgets import LimitBudget, budgets
-from defender.control import RiskControl
-from defender.coverage import CLUSTER
-from defender.jobs import ObservedJob
-from defender.pauses import lasting
-from defender.policies import LoadedPolicy
+from defender.decision.budgets import LimitBudget, budgets
+from defender.decision.control import RiskControl
+from defender.decision.coverage import CLUSTER
+from defender.decision.jobs import ObservedJob
+from defender.decision.pauses import lasting
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.permit import PermitState

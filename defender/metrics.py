@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from defender.control import RiskControl
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
 from defender.gauges import Gauges
-from defender.jobs import ObservedJob
 from kubenode.api.v1alpha1 import Reason
 from kubenode.runtime.clock import Clock
 

@@ -23,30 +23,30 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from defender.audit import Auditing
-from defender.blind import Sight
-from defender.breaker.step import PACE, BreakerTimes
-from defender.calendar import Calendar
-from defender.census import STARTUP_GRACE
-from defender.charge.charge import MakeCharge, NotInCharge, Solo
-from defender.control import RiskControl
-from defender.displacement import Displacing, Recording
-from defender.fleet.budget import MakeFleet, NoFleet, Sharing
-from defender.jobs import ObservedJob
-from defender.keeper import ROUND_SECONDS, PermitReaper
-from defender.lifesigns import LifeSigns
-from defender.limits.case import REQUEUE_AFTER
+from defender.decision.breaker.step import PACE, BreakerTimes
+from defender.decision.census import STARTUP_GRACE
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.limits.case import REQUEUE_AFTER
+from defender.decision.permit_reader import read_permit
+from defender.decision.policies import LoadedPolicy, read_policy
+from defender.decision.requests import Requests
 from defender.metrics import DefenderMetrics
-from defender.permit_reader import read_permit
-from defender.permit_service import Asking
-from defender.policies import LoadedPolicy, read_policy
-from defender.reporter import PolicyReporter
-from defender.requests import Requests
-from defender.revocation import Revoking
-from defender.store import LIFE, PERMITS, PermitStore
-from defender.thaw import thaw_in
-from defender.ticker import Ticking
-from defender.turns import KeyedLocks
-from defender.waker import Waker
+from defender.replicas.charge.charge import MakeCharge, NotInCharge, Solo
+from defender.replicas.fleet.budget import MakeFleet, NoFleet, Sharing
+from defender.replicas.lifesigns import LifeSigns
+from defender.server.blind import Sight
+from defender.server.calendar import Calendar
+from defender.server.displacement import Displacing, Recording
+from defender.server.keeper import ROUND_SECONDS, PermitReaper
+from defender.server.permit_service import Asking
+from defender.server.reporter import PolicyReporter
+from defender.server.revocation import Revoking
+from defender.server.store import LIFE, PERMITS, PermitStore
+from defender.server.thaw import thaw_in
+from defender.server.ticker import Ticking
+from defender.server.turns import KeyedLocks
+from defender.server.waker import Waker
 from kubenode.api.v1alpha1 import (
     Ask,
     DefenderPolicy,

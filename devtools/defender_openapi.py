@@ -8,8 +8,8 @@ import json
 import sys
 from typing import Any
 
-from defender.auth.gate import open_gate
-from defender.http.app import create_app
+from defender.server.auth.gate import open_gate
+from defender.server.http.app import create_app
 from devtools.generators import ROOT, run
 from kubenode.runtime.clock import SystemClock
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from defender.control import RiskControl
-from defender.ledger import LedgerPermit
-from defender.verdict import judge
+from defender.decision.control import RiskControl
+from defender.decision.ledger import LedgerPermit
+from defender.decision.verdict import judge
 from devtools.generators import ROOT, run
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder

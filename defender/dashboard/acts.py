@@ -13,8 +13,8 @@ from typing import Any
 
 from defender.dashboard.people import Person, Writers
 from defender.dashboard.views.pauses import OperatorAction
-from defender.pause_edits import PauseEdit, pause, resume
-from defender.pauses import CLUSTER, PausedScope, PauseOutcome
+from defender.decision.pauses import CLUSTER, PausedScope, PauseOutcome
+from defender.server.pause_edits import PauseEdit, pause, resume
 from kubenode.api.decisions import MOST_DECISIONS, Decision, phase_of, unheard
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import Pause

@@ -13,10 +13,10 @@ from datetime import timedelta
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from defender.auth.identity import Identity, Proof
 from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
 from defender.dashboard.seals import Seal
 from defender.dashboard.signouts import SignOuts
+from defender.server.auth.identity import Identity, Proof
 from kubenode.runtime.clock import Clock
 
 COOKIE = "kubenode-dashboard"

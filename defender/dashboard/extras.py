@@ -5,10 +5,10 @@ reads.
 from collections.abc import Mapping
 from typing import Any
 
-from defender import eviction
 from defender.dashboard.forms import LENGTHS
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
+from defender.server import eviction
 from kubenode.runtime.kube.client import Kube
 
 MOST_SUGGESTED = 200

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from defender.pauses import PausedScope, read_scope
+from defender.decision.pauses import PausedScope, read_scope
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 

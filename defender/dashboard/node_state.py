@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from defender.census import CensusMember, NodeHealth
-from defender.jobs import ObservedJob
-from defender.ledger import LedgerPermit
+from defender.decision.census import CensusMember, NodeHealth
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import LedgerPermit
 from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 from kubenode.runtime.kube.objects import Node

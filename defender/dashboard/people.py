@@ -21,7 +21,7 @@ from typing import Protocol
 import aiohttp
 from multidict import CIMultiDict
 
-from defender.auth.identity import Identity
+from defender.server.auth.identity import Identity
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.transport import Transport
 
@@ -62,7 +62,7 @@ EVERYTHING = Rights(True, True, True)
 
 
 class IdentityProvider(Protocol):
-    """The part of `defender.auth.gate.RequestAuthenticator` that is needed. Both raise
+    """The part of `defender.server.auth.gate.RequestAuthenticator` that is needed. Both raise
     Unverified.
     """
 

@@ -16,7 +16,7 @@ from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
 from defender.dashboard.seals import CookieTooLong
 from defender.dashboard.web import WebRefusal, form, from_here, root
-from defender.pauses import read_scope
+from defender.decision.pauses import read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.reviews import Unverified

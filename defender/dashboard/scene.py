@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from defender.control import RiskControl
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
-from defender.jobs import ObservedJob
-from defender.policies import LoadedPolicy
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.policies import LoadedPolicy
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import Clock

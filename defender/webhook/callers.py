@@ -18,7 +18,7 @@ Sources of the names:
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from defender.auth.holders import ACCOUNT
+from defender.server.auth.holders import ACCOUNT
 
 CLOUD_CONTROLLERS = (
     "system:cloud-controller-manager",

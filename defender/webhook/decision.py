@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from defender.control import RiskControl
-from defender.ledger import LedgerPermit
-from defender.policies import LoadedPolicy, covering
+from defender.decision.control import RiskControl
+from defender.decision.ledger import LedgerPermit
+from defender.decision.policies import LoadedPolicy, covering
 from defender.webhook.acts import USER, GuardedAct, GuardedActKind, gone, holder_of
 from defender.webhook.callers import Callers
 from kubenode.api.v1alpha1.defenderpolicy import Guard, GuardMode

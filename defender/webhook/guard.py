@@ -15,9 +15,9 @@ from typing import Any, Protocol
 import msgspec
 
 from defender.client import DefenderUnreachable
-from defender.control import RiskControl
-from defender.permit_reader import UnreadablePermit, read_permit
-from defender.store import LIFE, PERMITS
+from defender.decision.control import RiskControl
+from defender.decision.permit_reader import UnreadablePermit, read_permit
+from defender.server.store import LIFE, PERMITS
 from defender.webhook.acts import OVERRIDE, USER, GuardedAct, GuardedActKind, of_eviction, of_node
 from defender.webhook.callers import Callers
 from defender.webhook.decision import Course, GuardDecision, anywhere, decide

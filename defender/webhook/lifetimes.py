@@ -11,7 +11,7 @@ A deletion that does not end keeps its slot for at most STUCK, so that it does n
 
 from datetime import datetime, timedelta
 
-from defender.ledger import LedgerPermit
+from defender.decision.ledger import LedgerPermit
 from defender.webhook.acts import USER
 from kubenode.api.v1alpha1 import Disruption
 from kubenode.runtime.kube.objects import Node

@@ -31,7 +31,7 @@ class GuardWebhook:
     """The webhook, on every replica. A replica that does not lead leaves reviews to the
     failurePolicy.
 
-    In the chart no Service selects such a replica (defender.endpoints).
+    In the chart no Service selects such a replica (defender.server.endpoints).
 
     context: TLS context with the serving certificate.
     """

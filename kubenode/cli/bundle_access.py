@@ -8,7 +8,7 @@ users of the API server, so they download nothing.
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from kubenode.runtime.audit import Audit, AuditLine
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender
 from kubenode.cli.settings import ApiFlags, DashboardFlags, local, path_of
 from kubenode.runtime.clock import Clock

@@ -6,10 +6,10 @@ It lacks the queue of waiting requests, which only a running Kube Defender knows
 from collections.abc import Sequence
 from datetime import datetime
 
-from defender.control import RiskControl
-from defender.ledger import load_permit
-from defender.policies import LoadedPolicy
-from defender.store import LIFE
+from defender.decision.control import RiskControl
+from defender.decision.ledger import load_permit
+from defender.decision.policies import LoadedPolicy
+from defender.server.store import LIFE
 from kubenode.cli.defender_objects import DefenderObjects
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import typer
 
-from defender.budgets import BudgetKind, budgets
 from defender.client import HttpPermits
-from defender.control import RiskControl
-from defender.eviction import EvictionPreview, read_preview
-from defender.limits.case import LimitRefusal as No
-from defender.pauses import lasting, scope_of
-from defender.verdict import judge, refusals
+from defender.decision.budgets import BudgetKind, budgets
+from defender.decision.control import RiskControl
+from defender.decision.limits.case import LimitRefusal as No
+from defender.decision.pauses import lasting, scope_of
+from defender.decision.verdict import judge, refusals
+from defender.server.eviction import EvictionPreview, read_preview
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
 from kubenode.api.v1alpha1.permit import Holder

@@ -2,11 +2,11 @@
 
 import typer
 
-from defender.charge.note import NoteStore
-from defender.fleet import wire
-from defender.fleet.budget import ANNOTATION, NAME
-from defender.fleet.departure import ANNOTATION as DEPARTURE
-from defender.fleet.departure import Departure
+from defender.replicas.charge.note import NoteStore
+from defender.replicas.fleet import wire
+from defender.replicas.fleet.budget import ANNOTATION, NAME
+from defender.replicas.fleet.departure import ANNOTATION as DEPARTURE
+from defender.replicas.fleet.departure import Departure
 from kubenode.cli.cluster import connected
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.pause import LONGEST_WHY, caller

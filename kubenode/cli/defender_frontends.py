@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.http.app import create_app
-from defender.http.owners import Owners
-from defender.http.shown import ShownService
-from defender.server import DefenderServer
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.http.app import create_app
+from defender.server.http.owners import Owners
+from defender.server.http.shown import ShownService
+from defender.server.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
 from kubenode.cli.dashboard import check_dashboard, dashboard_parts

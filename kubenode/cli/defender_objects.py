@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from defender.jobs import ObservedJob
-from defender.permit_reader import UnreadablePermit, read_permit
-from defender.policies import LoadedPolicy, read_policy
+from defender.decision.jobs import ObservedJob
+from defender.decision.permit_reader import UnreadablePermit, read_permit
+from defender.decision.policies import LoadedPolicy, read_policy
 from kubenode.api.v1alpha1 import DefenderPolicy, Permit, RemedyOperationJob
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.live import once

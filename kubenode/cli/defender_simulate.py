@@ -14,12 +14,12 @@ from typing import Any
 import typer
 
 from defender.client import HttpPermits
-from defender.history import History, history
-from defender.ledger import load_permit
-from defender.policies import LoadedPolicy, read_policy
-from defender.requests import RequestsPage
-from defender.simulate import RequestFate, SimulationOutcome, reasons, simulate
-from defender.store import LIFE
+from defender.decision.history import History, history
+from defender.decision.ledger import load_permit
+from defender.decision.policies import LoadedPolicy, read_policy
+from defender.decision.requests import RequestsPage
+from defender.decision.simulate import RequestFate, SimulationOutcome, reasons, simulate
+from defender.server.store import LIFE
 from kubenode.api.duration import format_duration, parse_duration
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import DefenderPolicy

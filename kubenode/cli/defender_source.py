@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from defender.client import DefenderUnreachable, HttpPermits
-from defender.connection import ClientTls
+from defender.server.connection import ClientTls
 from kubenode.cli.exits import Exit, Refusal
 
 SECONDS = 15.0

@@ -13,11 +13,11 @@ from typing import Any
 import typer
 
 from defender.answers import Waiting
-from defender.budgets import LimitBudget, budgets
 from defender.client import HttpPermits
-from defender.control import RiskControl
-from defender.pauses import lasting, scope_of
-from defender.policies import LoadedPolicy
+from defender.decision.budgets import LimitBudget, budgets
+from defender.decision.control import RiskControl
+from defender.decision.pauses import lasting, scope_of
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 from kubenode.api.v1alpha1.permit import Reason

@@ -6,7 +6,7 @@ while Kube Defender is down, and it survives a restart.
 
 import typer
 
-from defender.thaw import NotFrozen, write_thaw
+from defender.server.thaw import NotFrozen, write_thaw
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.pause import LONGEST_WHY, caller, shown

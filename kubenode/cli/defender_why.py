@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from defender.control import RiskControl
-from defender.limits.case import LimitRefusal
+from defender.decision.control import RiskControl
+from defender.decision.limits.case import LimitRefusal
 from kubenode.api.v1alpha1 import Reason
 from kubenode.cli.tables import table
 

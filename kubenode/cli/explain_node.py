@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from defender.answers import Waiting
-from defender.permit_reader import read_permit
+from defender.decision.permit_reader import read_permit
 from kubenode.api.cordon import KEEP_CORDONED, keeps_cordon
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Mode, Permit, RemedyOperationJob

@@ -5,8 +5,8 @@ from typing import Any
 
 import typer
 
-from defender.ledger import JOB
-from defender.permit_reader import UnreadablePermit, read_permit
+from defender.decision.ledger import JOB
+from defender.decision.permit_reader import UnreadablePermit, read_permit
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Permit, RemedyOperationJob
 from kubenode.api.v1alpha1.permit import PermitState

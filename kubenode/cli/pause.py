@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
-from defender.pause_edits import PauseEdit, pause, resume
-from defender.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from defender.decision.pauses import PausedScope, PauseOutcome, lasting, read_scope, scope_of
+from defender.server.pause_edits import PauseEdit, pause, resume
 from kubenode.api.duration import parse_duration
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import PermitState

@@ -11,7 +11,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
 
 if TYPE_CHECKING:
-    from defender.charge.assembly import Shares
+    from defender.replicas.charge.assembly import Shares
 
 
 class RedisFlags(Protocol):
@@ -40,8 +40,8 @@ async def sharing(
     if flags.redis_url is None:
         yield None
         return
-    from defender.charge.assembly import shared_by
-    from defender.redis.client import BadUrl, RedisAddress, connect
+    from defender.replicas.charge.assembly import shared_by
+    from defender.replicas.redis.client import BadUrl, RedisAddress, connect
 
     if flags.no_lease:
         raise Refusal(

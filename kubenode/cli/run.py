@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry
 
-from defender.charge.assembly import Shares
 from defender.client import HttpPermits, Permits
-from defender.endpoints import EndpointPublisher
+from defender.replicas.charge.assembly import Shares
+from defender.server.endpoints import EndpointPublisher
 from defender.service import Defender
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
 from kubenode.cli.engine import engines

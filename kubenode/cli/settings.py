@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import Field, IPvAnyAddress, field_validator
 
-from defender.auth.holders import users_of
 from defender.client import ClientTls
+from defender.server.auth.holders import users_of
 from defender.webhook.callers import Callers, callers
 from kubenode.api.share import PATTERN as SHARE
 from kubenode.runtime.httplimits import DEFAULT, HttpLimits

@@ -13,9 +13,9 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.dashboard.people import Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.engine import engines
 from kubenode.providers.registry import Providers

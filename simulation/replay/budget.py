@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from defender.control import RiskControl
-from defender.jobs import ObservedJob
-from defender.ledger import JOB, LedgerPermit
-from defender.policies import LoadedPolicy, read_policy
-from defender.store import LIFE
-from defender.verdict import granted, judge
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.ledger import JOB, LedgerPermit
+from defender.decision.policies import LoadedPolicy, read_policy
+from defender.decision.verdict import granted, judge
+from defender.server.store import LIFE
 from kubenode.api.v1alpha1 import (
     Ask,
     DefenderPolicy,

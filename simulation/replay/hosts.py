@@ -8,7 +8,7 @@ only take time are replaced by waits.
 from collections.abc import Mapping
 from datetime import timedelta
 
-from defender.store import LIFE
+from defender.server.store import LIFE
 from kubenode.api.v1alpha1 import Disruption, Rung, Step
 from kubenode.api.v1alpha1.ladder import MigrateStep, Verify, WaitStep
 from kubenode.api.v1alpha1.steps import AgentAction, AgentStep, PodPolicy, PodPolicyMode

@@ -8,9 +8,9 @@
 
 The deciding code is production code: facts (remedy.remedier.facts), both rule engines
 (rules.diagnose), the choice (remedy.remedier.decide), the job controller (remedy.job) and Kube
-Defender's limits (defender.verdict). Only the hosts are simulated (hosts.py): a fault lasts as long
-as the timeline says. Nothing here reads a real clock. So the same timeline gives the same jobs, and
-entries of one instant about different nodes may come in any order.
+Defender's limits (defender.decision.verdict). Only the hosts are simulated (hosts.py): a fault
+lasts as long as the timeline says. Nothing here reads a real clock. So the same timeline gives the
+same jobs, and entries of one instant about different nodes may come in any order.
 
 The API server and its failures are left out: no write is late and no cache is stale.
 """

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from time import thread_time_ns
 from typing import Any
 
-from defender.control import RiskControl
-from defender.ledger import LedgerPermit
-from defender.policies import LoadedPolicy, read_policy
-from defender.verdict import judge
+from defender.decision.control import RiskControl
+from defender.decision.ledger import LedgerPermit
+from defender.decision.policies import LoadedPolicy, read_policy
+from defender.decision.verdict import judge
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Operation, Reason, default_policy
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import host_time

@@ -101,7 +101,8 @@ def by_chance_of(seed: int) -> Iterator[None]:
     with (
         mock.patch("simulation.apiserver.objects.new_uid", lambda: str(made())),
         mock.patch("uuid.uuid4", made),
-        mock.patch("defender.calendar.AsyncIOScheduler"),  # goes by the wall clock, of the machine
+        # goes by the wall clock, of the machine
+        mock.patch("defender.server.calendar.AsyncIOScheduler"),
     ):
         yield
 

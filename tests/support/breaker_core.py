@@ -6,8 +6,15 @@ from datetime import datetime, timedelta
 from support.clock import T0
 from support.defender_core import OLD, ZONE, Core
 
-from defender.jobs import JobRemedier, JobRung, JobStep, JobViewSpec, JobViewStatus, ObservedJob
-from defender.policies import LoadedPolicy
+from defender.decision.jobs import (
+    JobRemedier,
+    JobRung,
+    JobStep,
+    JobViewSpec,
+    JobViewStatus,
+    ObservedJob,
+)
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time
 from kubenode.runtime.kube.objects import (

@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry
 from support.remedy_hand import NOWHERE
 from support.running import running, until
 
-from defender.auth.gate import open_gate
-from defender.auth.identity import Identity
 from defender.dashboard.people import IdentityProvider, Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
+from defender.server.auth.gate import open_gate
+from defender.server.auth.identity import Identity
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.cluster import crds
 from kubenode.runtime.clock import SystemClock

@@ -12,11 +12,11 @@ from support.clock import T0
 from support.running import running
 
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.client import HttpPermits
-from defender.http.app import DefenderApi, create_app
-from defender.requests import RequestsPage
-from defender.server import DefenderServer
+from defender.decision.requests import RequestsPage
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.http.app import DefenderApi, create_app
+from defender.server.server import DefenderServer
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.clock import SystemClock

@@ -14,8 +14,8 @@ from support.clock import FakeClock
 from support.defender_world import MemoryApi, World
 from support.redis_world import SharedWorld
 
-from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
+from defender.replicas.charge.step import AnswerSource
 from defender.service import Defender
 from kubenode.api.v1alpha1 import DefenderPolicy
 

@@ -6,11 +6,11 @@ from typing import Any
 from support.clock import T0
 from support.defender_core import Core, a_node, a_policy, an_ask
 
-from defender.jobs import JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
-from defender.policies import LoadedPolicy
-from defender.queue.entry import QueuePlace
-from defender.queue.selection import call
-from defender.verdict import judge
+from defender.decision.jobs import JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
+from defender.decision.policies import LoadedPolicy
+from defender.decision.queue.entry import QueuePlace
+from defender.decision.queue.selection import call
+from defender.decision.verdict import judge
 from kubenode.api.v1alpha1 import Ask, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import KubeObjectMeta

@@ -15,8 +15,8 @@ from support.clock import FakeClock
 from support.remedy_hand import NOWHERE, HandFed
 from support.remedy_world import merged
 
-from defender.charge.charge import MakeCharge
-from defender.fleet.budget import MakeFleet
+from defender.replicas.charge.charge import MakeCharge
+from defender.replicas.fleet.budget import MakeFleet
 from defender.service import Defender, DefenderSettings
 from kubenode.api.meta import NodeSelection, ObjectMeta
 from kubenode.api.v1alpha1 import Ask, DefenderPolicy, Disruption, Permit

@@ -9,7 +9,7 @@ from support.clock import FakeClock
 from support.defender_core import Core, a_node, a_policy
 
 from defender.client import DefenderUnreachable
-from defender.policies import LoadedPolicy
+from defender.decision.policies import LoadedPolicy
 from defender.webhook.callers import callers
 from defender.webhook.guard import GuardContext, NodeGuard
 from defender.webhook.metrics import GuardMetrics

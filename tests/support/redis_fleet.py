@@ -11,15 +11,15 @@ from redis.asyncio import Redis
 from support.clock import FakeClock
 from support.defender_world import World, an_ask
 
-from defender.charge.charge import Charge, MakeCharge
-from defender.charge.note import NoteStore
 from defender.client import DefenderUnreachable
-from defender.control import RiskControl
-from defender.fleet.budget import ANNOTATION, NAME, FleetSharing, MakeFleet
-from defender.fleet.departure import ANNOTATION as DEPARTURE
-from defender.fleet.view import FleetGroup
-from defender.redis.client import RedisAddress, connect
-from defender.redis.log import Away, SharedLog
+from defender.decision.control import RiskControl
+from defender.decision.fleet_view import FleetGroup
+from defender.replicas.charge.charge import Charge, MakeCharge
+from defender.replicas.charge.note import NoteStore
+from defender.replicas.fleet.budget import ANNOTATION, NAME, FleetSharing, MakeFleet
+from defender.replicas.fleet.departure import ANNOTATION as DEPARTURE
+from defender.replicas.redis.client import RedisAddress, connect
+from defender.replicas.redis.log import Away, SharedLog
 from defender.service import Defender
 from kubenode.api.v1alpha1 import DefenderPolicy, Verdict
 from kubenode.runtime.fence import Fence

@@ -11,13 +11,13 @@ from typing import Any
 from redis.asyncio import Redis
 from support.defender_world import World
 
-from defender.charge.record import RecordStore
-from defender.charge.replicas import Shared
-from defender.charge.step import AnswerSource, CoordinationTimes
-from defender.redis.client import RedisAddress, connect
-from defender.redis.log import SharedLog
+from defender.replicas.charge.record import RecordStore
+from defender.replicas.charge.replicas import Shared
+from defender.replicas.charge.step import AnswerSource, CoordinationTimes
+from defender.replicas.redis.client import RedisAddress, connect
+from defender.replicas.redis.log import SharedLog
+from defender.server.store import PermitStore
 from defender.service import Defender
-from defender.store import PermitStore
 from kubenode.api.v1alpha1 import DefenderPolicy, Permit
 from kubenode.runtime.fence import Fence, LeaseLost
 from kubenode.runtime.kube.informer import Informer

@@ -6,8 +6,15 @@ from datetime import datetime, timedelta
 from support.clock import T0
 from support.defender_core import OLD, ZONE, Core, a_node, an_ask
 
-from defender.jobs import Evidence, JobRemedier, JobTrigger, JobViewSpec, JobViewStatus, ObservedJob
-from defender.policies import LoadedPolicy, read_policy
+from defender.decision.jobs import (
+    Evidence,
+    JobRemedier,
+    JobTrigger,
+    JobViewSpec,
+    JobViewStatus,
+    ObservedJob,
+)
+from defender.decision.policies import LoadedPolicy, read_policy
 from kubenode.api.v1alpha1 import Ask, Disruption, Verdict, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.hosttime import host_time

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.dashboard.fleet import Counts
 from defender.dashboard.node_state import FOR_PEOPLE, NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.pauses import paused
-from defender.jobs import ObservedJob
+from defender.decision.breaker.control_path import SCOPE as CONTROL_PATH
+from defender.decision.jobs import ObservedJob
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 

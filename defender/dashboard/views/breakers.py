@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.breaker.step import BreakerTimes, half_opens_at, quota
-from defender.breaker.watch import BreakerWatch
-from defender.census import CLUSTER
 from defender.dashboard.natural import natural
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
+from defender.decision.breaker.step import BreakerTimes, half_opens_at, quota
+from defender.decision.breaker.watch import BreakerWatch
+from defender.decision.census import CLUSTER
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.budgets import BudgetKind, LimitBudget, budgets
 from defender.dashboard.natural import natural
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.policies import LoadedPolicy
+from defender.decision.budgets import BudgetKind, LimitBudget, budgets
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 

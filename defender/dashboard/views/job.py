@@ -10,8 +10,8 @@ from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.jobs import rung_of
-from defender.jobs import JobStep, ObservedJob
-from defender.queue.entry import QueuePlace
+from defender.decision.jobs import JobStep, ObservedJob
+from defender.decision.queue.entry import QueuePlace
 from kubenode.api.decisions import STARTED_BY, Decision, hears
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase

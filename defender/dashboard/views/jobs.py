@@ -9,7 +9,7 @@ from defender.dashboard.node_state import FOR_PEOPLE, ZONE, NodeDisplayState, of
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
-from defender.jobs import ObservedJob
+from defender.decision.jobs import ObservedJob
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 200

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.census import CensusMember
 from defender.dashboard.fleet import Counts, count
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import POOL, Cell, NodeDisplayState, born, leading
@@ -14,9 +13,10 @@ from defender.dashboard.scene import Scene
 from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
 from defender.dashboard.views.summary import Summary
-from defender.ledger import LedgerPermit
-from defender.policies import covering
-from defender.verdict import judge, refusals
+from defender.decision.census import CensusMember
+from defender.decision.ledger import LedgerPermit
+from defender.decision.policies import covering
+from defender.decision.verdict import judge, refusals
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import as_written

@@ -8,7 +8,7 @@ from typing import ClassVar
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
-from defender.pauses import is_expired, scope_of
+from defender.decision.pauses import is_expired, scope_of
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 
 

@@ -14,7 +14,7 @@ from support.defending import rule_by
 from support.remedy_cluster import Cluster, connected, install_crds
 from support.running import running, until
 
-from defender.breaker.step import PACE
+from defender.decision.breaker.step import PACE
 from defender.service import Defender, DefenderSettings
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Reason

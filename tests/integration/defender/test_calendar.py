@@ -7,8 +7,8 @@ import pytest
 from support.defender_core import a_policy
 from support.running import running, until
 
-from defender.calendar import Calendar
-from defender.policies import LoadedPolicy
+from defender.decision.policies import LoadedPolicy
+from defender.server.calendar import Calendar
 from kubenode.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.integration
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.integration
 async def test_whoever_waits_is_called_when_a_pause_ends_also_one_that_is_new(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "defender.calendar")
+    caplog.set_level(logging.INFO, "defender.server.calendar")
     clock, woken = SystemClock(), list[float]()
 
     def paused(seconds: float) -> LoadedPolicy:

@@ -14,9 +14,9 @@ from support.dashboard_running import Running, dashboard_over
 from support.dashboard_world import JOBS, POLICIES, a_job, put
 from support.remedy_cluster import install_crds
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.auth.identity import Identity
 from defender.dashboard.people import Person, Proxy, Via, Writers, networks
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.auth.identity import Identity
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths

@@ -10,9 +10,9 @@ from support.defender_objects import node_object, permit_object
 from support.embedded import EmbeddedPlane
 from support.running import running, until
 
-from defender.control import RiskControl
-from defender.displacement import Displacing, Recording
-from defender.ledger import load_permit
+from defender.decision.control import RiskControl
+from defender.decision.ledger import load_permit
+from defender.server.displacement import Displacing, Recording
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader

@@ -21,7 +21,7 @@ from support.storm_site import (
     zones,
 )
 
-from defender.breaker.step import PACE
+from defender.decision.breaker.step import PACE
 from kubenode.api.v1alpha1 import RemedyOperationJob
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube

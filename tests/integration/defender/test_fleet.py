@@ -11,9 +11,9 @@ from support.defender_world import Fate, a_policy
 from support.redis_fleet import NAMESPACE, Cluster, Fleet
 from support.redis_server import RedisServer
 
-from defender.charge.note import NoteStore
-from defender.fleet.budget import NAME
-from defender.fleet.departure import ANNOTATION, Answered, Departure
+from defender.replicas.charge.note import NoteStore
+from defender.replicas.fleet.budget import NAME
+from defender.replicas.fleet.departure import ANNOTATION, Answered, Departure
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 

@@ -12,8 +12,8 @@ from support.clock import T0
 from support.defender_api import NO, STATUS, YES, Recording, an_app, an_ask, serving
 
 from defender.client import DefenderUnreachable, HttpPermits
-from defender.http.admission import LONGEST_ASK
-from defender.server import DefenderServer
+from defender.server.http.admission import LONGEST_ASK
+from defender.server.server import DefenderServer
 from kubenode.runtime.process import CannotStart, causes
 
 pytestmark = pytest.mark.integration

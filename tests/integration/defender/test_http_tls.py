@@ -13,13 +13,13 @@ from support.defender_api import NO, YES, Nothing, Recording, an_ask
 from support.pki import Authority, Identity
 from support.running import running, until
 
-from defender import connection
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.auth.identity import AUTHENTICATED, Proof
-from defender.auth.identity import Identity as Caller
 from defender.client import ClientTls, DefenderUnreachable, HttpPermits
-from defender.http.app import create_app
-from defender.server import DefenderServer
+from defender.server import connection
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.auth.identity import AUTHENTICATED, Proof
+from defender.server.auth.identity import Identity as Caller
+from defender.server.http.app import create_app
+from defender.server.server import DefenderServer
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import CannotStart

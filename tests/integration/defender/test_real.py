@@ -14,11 +14,11 @@ from support.defending import rule_by
 from support.remedy_cluster import Cluster, connected, install_crds
 from support.running import running, until
 
-from defender.auth.gate import open_gate
 from defender.client import HttpPermits
-from defender.http.app import create_app
-from defender.http.shown import ShownService
-from defender.server import DefenderServer
+from defender.server.auth.gate import open_gate
+from defender.server.http.app import create_app
+from defender.server.http.shown import ShownService
+from defender.server.server import DefenderServer
 from defender.service import Defender, DefenderSettings
 from kubenode.api.v1alpha1 import Permit, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, Rate

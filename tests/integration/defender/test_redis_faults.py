@@ -13,9 +13,9 @@ from support.defender_world import a_policy, an_ask
 from support.redis_server import RedisServer
 from support.redis_world import SharedWorld
 
-from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
-from defender.store import UNCLEAR
+from defender.replicas.charge.step import AnswerSource
+from defender.server.store import UNCLEAR
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode
 
@@ -224,7 +224,7 @@ class Deaf:
 
 class Unreachable:
     async def probe(self, mark: str) -> None:
-        from defender.redis.log import Away
+        from defender.replicas.redis.log import Away
 
         raise Away("cut off")
 

@@ -7,8 +7,8 @@ import pytest
 from redis.asyncio import Redis
 from support.redis_server import RedisServer
 
-from defender.redis.client import RedisAddress, connect
-from defender.redis.log import Away, LogEntry, RedisEpoch, SharedLog, Strange, Unfit
+from defender.replicas.redis.client import RedisAddress, connect
+from defender.replicas.redis.log import Away, LogEntry, RedisEpoch, SharedLog, Strange, Unfit
 
 pytestmark = pytest.mark.integration
 

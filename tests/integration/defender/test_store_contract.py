@@ -17,10 +17,10 @@ from support.defender_world import PERMITS, Fate, World, a_policy, an_ask
 from support.redis_server import RedisServer
 from support.redis_world import SharedWorld
 
-from defender.charge.step import AnswerSource
 from defender.client import DefenderUnreachable
+from defender.replicas.charge.step import AnswerSource
+from defender.server.store import UNCLEAR
 from defender.service import Defender
-from defender.store import UNCLEAR
 from kubenode.api.v1alpha1 import Disruption, Reason, Verdict
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, Rate
 from kubenode.api.v1alpha1.permit import PermitState

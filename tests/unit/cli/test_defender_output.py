@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from support.clock import T0
 from support.defender_core import Core, a_policy, an_ask
 
-from defender.history import Doubt, History
-from defender.verdict import refusals
+from defender.decision.history import Doubt, History
+from defender.decision.verdict import refusals
 from kubenode.api.v1alpha1 import Reason
 from kubenode.cli.defender_simulate import doubts, percentile, since_from
 from kubenode.cli.defender_status import tightest

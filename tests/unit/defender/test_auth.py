@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings, open_gate
-from defender.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
-from defender.auth.reviews import ACCESS
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings, open_gate
+from defender.server.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
+from defender.server.auth.reviews import ACCESS
 from kubenode.runtime.kube.client import Kube, as_dict
 from kubenode.runtime.kube.errors import Forbidden, ServerUnreachable
 from kubenode.runtime.kube.reviews import BURST, LONGEST_TOKEN, TOKENS, Unverified

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from support.clock import FakeClock
 
-from defender.auth.gate import RequestAuthenticator
-from defender.auth.identity import LOOPBACK
+from defender.server.auth.gate import RequestAuthenticator
+from defender.server.auth.identity import LOOPBACK
 from kubenode.cli.defender_frontends import checked, gate_settings
 from kubenode.cli.permit_client import checked_client
 from kubenode.cli.settings import DefenderFlags, EverythingFlags, RemedyFlags, local

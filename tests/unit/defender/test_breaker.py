@@ -8,7 +8,7 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import ZONE, a_policy, an_ask
 
-from defender.jobs import JobRung, JobStep
+from defender.decision.jobs import JobRung, JobStep
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, default_policy
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 

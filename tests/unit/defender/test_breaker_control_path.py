@@ -7,7 +7,7 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import ZONE, a_policy, an_ask
 
-from defender.breaker.control_path import Thaw
+from defender.decision.breaker.control_path import Thaw
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
 from kubenode.runtime.kube.objects import Taint

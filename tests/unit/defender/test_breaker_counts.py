@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from support.breaker_core import Fleet, a_job
 from support.defender_core import ZONE, a_policy, an_ask
 
-from defender.breaker.group import BreakerGroup
-from defender.breaker.watch import BreakerWatch
+from defender.decision.breaker.group import BreakerGroup
+from defender.decision.breaker.watch import BreakerWatch
 from kubenode.api.v1alpha1 import Reason, default_policy
 
 MANY = [{"scope": "Cluster", "maxConcurrent": 1000}]

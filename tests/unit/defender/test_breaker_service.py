@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from support.defender_world import JOBS, NODES, POLICIES, World, a_policy, an_ask
 
-from defender.lifesigns import NAMESPACE
-from defender.thaw import ANNOTATION, NotFrozen, write_thaw
+from defender.replicas.lifesigns import NAMESPACE
+from defender.server.thaw import ANNOTATION, NotFrozen, write_thaw
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope
 from kubenode.runtime.kube import paths

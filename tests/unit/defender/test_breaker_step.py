@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 
-from defender.breaker.step import (
+from defender.decision.breaker.step import (
     CLOSED,
     PACE,
     ScopeObservation,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 from support.defender_core import ZONE, Core, a_node, a_policy, an_ask
 
-from defender.budgets import BudgetKind, LimitBudget, budgets
+from defender.decision.budgets import BudgetKind, LimitBudget, budgets
 from kubenode.api.v1alpha1 import Disruption, Reason
 
 RATE = {"count": 2, "per": "1h", "burst": 2}

@@ -2,8 +2,8 @@
 
 from support.defender_core import CONTROL_PLANE, POOL, ZONE, Core, a_node, a_policy
 
-from defender import census
-from defender.census import CLUSTER
+from defender.decision import census
+from defender.decision.census import CLUSTER
 
 LIMITS = [
     {"scope": "Cluster", "maxConcurrent": "10%", "minHealthy": "80%"},

@@ -8,9 +8,9 @@ from sse_starlette import ServerSentEvent
 from support.defender_core import an_ask
 from support.defender_queue import WaitingRoom, cluster
 
-from defender.http.failures import HttpRefusal
-from defender.http.streams import Streams
-from defender.queue import line
+from defender.decision.queue import line
+from defender.server.http.failures import HttpRefusal
+from defender.server.http.streams import Streams
 from kubenode.api.v1alpha1 import Ask
 
 ONE, OTHER = "system:serviceaccount:tools:one", "system:serviceaccount:tools:other"

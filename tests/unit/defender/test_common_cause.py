@@ -10,8 +10,8 @@ from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import a_policy, an_ask
 
-from defender.breaker.cause import FailureShare, describe_cause, lift, shared
-from defender.conditions import COMMON_CAUSE, conditions
+from defender.decision.breaker.cause import FailureShare, describe_cause, lift, shared
+from defender.decision.conditions import COMMON_CAUSE, conditions
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1 import Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import CommonCause

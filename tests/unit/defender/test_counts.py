@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from support.clock import T0
 from support.defender_core import CONTROL_PLANE, POOL, ZONE, Core, a_node, a_policy, an_ask
 
-from defender.census import CensusTally, NodeHealth, scope_of
-from defender.coverage import ScopedLimit, classes_of, in_scope, is_control_plane
-from defender.ledger import LedgerPermit
-from defender.limits.bucket import tokens_at
-from defender.policies import LoadedPolicy
+from defender.decision.census import CensusTally, NodeHealth, scope_of
+from defender.decision.coverage import ScopedLimit, classes_of, in_scope, is_control_plane
+from defender.decision.ledger import LedgerPermit
+from defender.decision.limits.bucket import tokens_at
+from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import LimitScope
 from kubenode.api.v1alpha1.permit import PermitState

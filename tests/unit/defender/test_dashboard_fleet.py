@@ -6,11 +6,11 @@ import msgspec
 import pytest
 from support.dashboard_world import a_job, a_node
 
-from defender.census import member_of
 from defender.dashboard.fleet import FleetGrid, Quiet, Tile, columns, zones
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
-from defender.jobs import ObservedJob
+from defender.decision.census import member_of
+from defender.decision.jobs import ObservedJob
 from kubenode.runtime.kube.objects import Node
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)

@@ -13,7 +13,6 @@ from starlette.responses import Response
 from support.clock import FakeClock
 from support.dashboard_running import DECIDES, PAUSES, READS, KnownPeople
 
-from defender.auth.identity import Identity
 from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import COOKIE, VisitorAuthenticator
 from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
@@ -21,6 +20,7 @@ from defender.dashboard.posts import inner
 from defender.dashboard.seals import CookieTooLong, Seal, seal_from
 from defender.dashboard.signouts import SignOuts
 from defender.dashboard.web import from_here
+from defender.server.auth.identity import Identity
 from kubenode.runtime.process import CannotStart
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)

@@ -18,7 +18,6 @@ from support.dashboard_world import (
     some_rules,
 )
 
-from defender.control import RiskControl
 from defender.dashboard.acts import cannot_decide
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.forms import ends, wanted_pause
@@ -33,9 +32,10 @@ from defender.dashboard.views.attention import AttentionRow, attention, headline
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
 from defender.dashboard.views.summary import Summary
-from defender.eviction import preview
-from defender.jobs import ObservedJob
-from defender.policies import read_policy
+from defender.decision.control import RiskControl
+from defender.decision.jobs import ObservedJob
+from defender.decision.policies import read_policy
+from defender.server.eviction import preview
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import HoldReason, Reason

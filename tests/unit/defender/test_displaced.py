@@ -10,7 +10,7 @@ from support.defender_world import World
 from support.defender_world import an_ask as an_ask_of_world
 from support.remedy_hand import NOWHERE
 
-from defender.displacement import (
+from defender.server.displacement import (
     MIRROR,
     UNRECORDED,
     Displacing,

@@ -8,8 +8,8 @@ from support.clock import T0
 from support.defender_core import a_node, a_policy, an_ask
 from support.guard_world import MASTERS, REMEDY, GuardWorld, a_review, guarding
 
-from defender.ledger import LedgerPermit
-from defender.policies import read_policy
+from defender.decision.ledger import LedgerPermit
+from defender.decision.policies import read_policy
 from defender.webhook.acts import OUT_OF_SERVICE, SHUT_DOWN, USER, holder_of
 from defender.webhook.callers import AUTOSCALERS, CLOUD_CONTROLLERS, callers
 from defender.webhook.lifetimes import explain_release

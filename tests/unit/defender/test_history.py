@@ -6,8 +6,8 @@ from typing import Any
 from support.clock import T0
 from support.defender_core import a_node, an_ask
 
-from defender.history import USUAL, History, history
-from defender.jobs import (
+from defender.decision.history import USUAL, History, history
+from defender.decision.jobs import (
     Evidence,
     JobHold,
     JobRemedier,
@@ -17,8 +17,8 @@ from defender.jobs import (
     JobViewStatus,
     ObservedJob,
 )
-from defender.ledger import LedgerPermit
-from defender.requests import Requests
+from defender.decision.ledger import LedgerPermit
+from defender.decision.requests import Requests
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder, PermitState
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node

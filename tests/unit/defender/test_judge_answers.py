@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 from support.defender_core import CONTROL_PLANE, ZONE, Core, a_node, a_policy, an_ask
 
-from defender.verdict import ORDER, refusals
+from defender.decision.verdict import ORDER, refusals
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 
 counts = st.integers(0, 12)

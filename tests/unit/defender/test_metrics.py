@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry
 from support.clock import T0, FakeClock
 from support.defender_core import ZONE, Core, a_policy, an_ask
 
+from defender.decision.jobs import JobViewStatus, ObservedJob
 from defender.gauges import MANY
-from defender.jobs import JobViewStatus, ObservedJob
 from defender.metrics import FREED, REVOKED, DefenderMetrics
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState

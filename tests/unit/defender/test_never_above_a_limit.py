@@ -24,7 +24,7 @@ from support.defender_core import (
     an_ask,
 )
 
-from defender.ledger import LedgerPermit, grants_of, load_permit
+from defender.decision.ledger import LedgerPermit, grants_of, load_permit
 from kubenode.api.v1alpha1 import Ask, Disruption, ObjectMeta, Permit, Reason
 from kubenode.api.v1alpha1.permit import PermitSpec, PermitStatus
 

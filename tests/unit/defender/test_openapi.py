@@ -15,10 +15,10 @@ from support.defender_api import NO, YES, Nothing, Recording, an_app, an_ask
 from support.defender_core import Core, a_node, a_policy
 from support.defender_core import an_ask as asking
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.auth.identity import LOOPBACK, Identity
-from defender.http.app import create_app
-from defender.http.shown import explained
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.auth.identity import LOOPBACK, Identity
+from defender.server.http.app import create_app
+from defender.server.http.shown import explained
 from devtools.defender_openapi import FILE, document, text
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 
-from defender.pauses import (
+from defender.decision.pauses import (
     CLUSTER,
     MOST,
     PausedScope,

@@ -9,14 +9,14 @@ from support.clock import FakeClock
 from support.defender_api import Nothing
 from support.defender_core import Core, a_node, a_policy
 
-from defender.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.auth.holders import users_of
-from defender.auth.identity import LOOPBACK, Identity, Proof
-from defender.http.app import create_app
-from defender.http.owners import Owners
-from defender.ledger import LedgerPermit, load_permit
-from defender.redis import entry
-from defender.store import _body
+from defender.decision.ledger import LedgerPermit, load_permit
+from defender.replicas.redis import entry
+from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
+from defender.server.auth.holders import users_of
+from defender.server.auth.identity import LOOPBACK, Identity, Proof
+from defender.server.http.app import create_app
+from defender.server.http.owners import Owners
+from defender.server.store import _body
 from kubenode.api.v1alpha1 import Ask, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.tls.peer import Peer

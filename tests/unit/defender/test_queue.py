@@ -8,10 +8,10 @@ from support.clock import T0
 from support.defender_core import a_node, a_policy, an_ask
 from support.defender_queue import ZONE, WaitingRoom, a_job, cluster, holder_of
 
-from defender.queue.calls import DEAF
-from defender.queue.entry import PATIENCE, PENALTY
-from defender.queue.queue import NEXT
-from defender.queue.times import QueueTimes
+from defender.decision.queue.calls import DEAF
+from defender.decision.queue.entry import PATIENCE, PENALTY
+from defender.decision.queue.queue import NEXT
+from defender.decision.queue.times import QueueTimes
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.noderemedier import Severity
 
@@ -405,7 +405,7 @@ def test_what_a_newcomer_would_be_told() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("defender.queue.line.MOST_WAITING", 5)
+    monkeypatch.setattr("defender.decision.queue.line.MOST_WAITING", 5)
     room = a_room(20)
     room.hold("n0")
     room.wait(*(f"n{i}" for i in range(1, 20)))

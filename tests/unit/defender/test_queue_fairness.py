@@ -8,7 +8,7 @@ from support.clock import T0
 from support.defender_core import a_node, an_ask
 from support.defender_queue import ZONE, WaitingRoom, cluster
 
-from defender.queue.entry import PATIENCE
+from defender.decision.queue.entry import PATIENCE
 from kubenode.api.v1alpha1.noderemedier import Severity
 
 SEVERITIES = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)

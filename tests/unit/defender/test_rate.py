@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support.clock import T0
 from support.defender_core import Core, a_policy, an_ask
 
-from defender.limits.bucket import horizon, tokens_at
+from defender.decision.limits.bucket import horizon, tokens_at
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Rate
 

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from support.clock import T0
 from support.defender_core import an_ask
 
-from defender.requests import Requests
+from defender.decision.requests import Requests
 from kubenode.api.v1alpha1 import Disruption, Reason, Verdict
 
 MINUTE = timedelta(minutes=1)

@@ -7,7 +7,7 @@ import pytest
 from support.defender_world import JOBS, POLICIES, Fate, World, a_policy, an_ask
 from support.remedy_builders import an_object
 
-from defender.revocation import Revoking
+from defender.server.revocation import Revoking
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, Pause
 from kubenode.api.v1alpha1.permit import PermitState

@@ -8,7 +8,7 @@ import pytest
 from support.defender_world import POLICIES, Fate, World, a_policy, an_ask
 
 from defender.client import DefenderUnreachable
-from defender.store import UNCLEAR
+from defender.server.store import UNCLEAR
 from kubenode.api.v1alpha1 import Disruption, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, PerNode, Rate
 from kubenode.api.v1alpha1.permit import Operation, PermitState

@@ -6,11 +6,11 @@ import pytest
 from support.clock import T0
 from support.defender_core import ZONE, a_node, a_policy, an_ask
 
-from defender.history import Doubt, History, PastFault, RecordedRequest
-from defender.jobs import JobViewSpec, ObservedJob
-from defender.ledger import LedgerPermit
-from defender.policies import LoadedPolicy
-from defender.simulate import SimulationOutcome, reasons, simulate
+from defender.decision.history import Doubt, History, PastFault, RecordedRequest
+from defender.decision.jobs import JobViewSpec, ObservedJob
+from defender.decision.ledger import LedgerPermit
+from defender.decision.policies import LoadedPolicy
+from defender.decision.simulate import SimulationOutcome, reasons, simulate
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import KubeObjectMeta, Node

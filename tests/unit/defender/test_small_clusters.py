@@ -2,8 +2,8 @@
 
 import pytest
 
-from defender.control import RiskControl
-from defender.policies import BUILT_IN
+from defender.decision.control import RiskControl
+from defender.decision.policies import BUILT_IN
 from devtools.small_clusters import FILE, LARGEST, OTHERS, SETTINGS, ClusterSetting, answer, page
 from kubenode.api.v1alpha1 import Disruption
 

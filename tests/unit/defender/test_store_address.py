@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from defender.redis.client import BadUrl, PasswordFile, RedisAddress, connect, parsed
+from defender.replicas.redis.client import BadUrl, PasswordFile, RedisAddress, connect, parsed
 
 
 @pytest.mark.parametrize(

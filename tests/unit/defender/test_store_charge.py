@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from defender.charge.step import (
+from defender.replicas.charge.step import (
     AnswerSource,
     CoordinationMode,
     CoordinationObservation,

@@ -8,8 +8,8 @@ import pytest
 from support.clock import T0
 from support.remedy_builders import RESTART, an_object
 
-from defender.breaker.faults import report_job
-from defender.jobs import ObservedJob
+from defender.decision.breaker.faults import report_job
+from defender.decision.jobs import ObservedJob
 
 GROUP, STARTUP = "GroupWait", "StartupGrace"
 

@@ -9,9 +9,9 @@ from support.clock import T0
 from support.defender_objects import instant, permit_object
 from support.defender_world import PERMITS, World, a_policy, an_ask
 
-from defender.ledger import LedgerPermit, load_permit
-from defender.permit_reader import UNREADABLE, UnreadablePermit, read_permit
-from defender.redis.entry import read, written
+from defender.decision.ledger import LedgerPermit, load_permit
+from defender.decision.permit_reader import UNREADABLE, UnreadablePermit, read_permit
+from defender.replicas.redis.entry import read, written
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Limit, LimitScope, Rate
 from kubenode.api.v1alpha1.permit import PermitState

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from support.defender_world import POLICIES, World, a_policy, an_ask
 
-from defender.policies import read_policy
+from defender.decision.policies import read_policy
 from kubenode.api.v1alpha1 import Reason
 
 POOL = "kubenode.io/pool"

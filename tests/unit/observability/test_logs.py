@@ -56,7 +56,7 @@ def test_no_value_takes_the_place_of_what_every_line_says(said: list[Sentence]) 
 def test_sentences_are_constant_so_that_lines_can_be_counted_by_them(said: list[Sentence]) -> None:
     """But for three modules, whose words come from a short list."""
     varying = {one.where for one in said if not one.text}
-    assert varying <= {"agent.local.healer", "defender.calendar", "defender.reporter"}
+    assert varying <= {"agent.local.healer", "defender.server.calendar", "defender.server.reporter"}
     assert not [one for one in said if "{" in one.text or "%" in one.text]
 
 

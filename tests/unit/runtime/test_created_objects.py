@@ -79,7 +79,7 @@ ENDINGS: dict[str, Ending] = {
         f"{UNIT}/remedy/test_step.py::"
         "test_a_closed_job_is_deleted_in_time_and_a_finalizer_goes_first",
     ),
-    "defender/store.py::PermitStore._create": Ending(
+    "defender/server/store.py::PermitStore._create": Ending(
         "Permit",
         "it is released with its holder, and deleted when no limit looks back so far",
         f"{INTEGRATION}/defender/test_store_contract.py::"
@@ -134,10 +134,10 @@ ENDINGS: dict[str, Ending] = {
     "kubenode/runtime/tls/keeper.py::CertificateKeeper._shared": Ending(
         "Secret", "one of each webhook"
     ),
-    "defender/pause_edits.py::_ensure_policy": Ending(
+    "defender/server/pause_edits.py::_ensure_policy": Ending(
         "DefenderPolicy", "one, by the name `default`"
     ),
-    "defender/reporter.py::PolicyReporter.ensure_policy": Ending(
+    "defender/server/reporter.py::PolicyReporter.ensure_policy": Ending(
         "DefenderPolicy", "one, by the name `default`"
     ),
     # Kubernetes ends them.

@@ -1,9 +1,0 @@
-"""Queue of holders that wait for a permit: their order, who is called next, when to ask again.
-
-In memory, and rebuilt by those who ask. `defender.queue.selection` is not imported here, because it
-imports the verdict.
-"""
-
-from defender.queue.queue import PermitQueue
-
-__all__ = ["PermitQueue"]
