@@ -27,8 +27,8 @@ from kubenode.cli.documents import UnreadableDocument, YamlDocument, read
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.providers.events import Sources
 from kubenode.providers.instances import InstanceProviders, Instances
-from kubenode.providers.local import Local
-from kubenode.providers.local_instances import LocalInstances
+from kubenode.providers.local.instances import LocalInstances
+from kubenode.providers.local.power import Local
 from kubenode.providers.metered_instances import InstanceMetrics, MeteredInstances
 from kubenode.providers.port import Provider
 from kubenode.providers.registry import Providers
@@ -39,22 +39,22 @@ from kubenode.providers.threads import Blocking, Threaded
 from kubenode.runtime.clock import Clock
 
 CLASSES = {
-    "aws": "kubenode.providers.aws:Aws",
-    "azure": "kubenode.providers.azure:Azure",
-    "alibaba": "kubenode.providers.alibaba:Alibaba",
-    "gcp": "kubenode.providers.gcp:Gcp",
-    "redfish": "kubenode.providers.redfish:Redfish",
+    "aws": "kubenode.providers.aws.power:Aws",
+    "azure": "kubenode.providers.azure.power:Azure",
+    "alibaba": "kubenode.providers.alibaba.power:Alibaba",
+    "gcp": "kubenode.providers.gcp.power:Gcp",
+    "redfish": "kubenode.providers.redfish.power:Redfish",
 }
 MAKERS = {
-    "aws": "kubenode.providers.aws_instances:AwsInstances",
-    "azure": "kubenode.providers.azure_instances:AzureInstances",
-    "alibaba": "kubenode.providers.alibaba_instances:AlibabaInstances",
+    "aws": "kubenode.providers.aws.instances:AwsInstances",
+    "azure": "kubenode.providers.azure.instances:AzureInstances",
+    "alibaba": "kubenode.providers.alibaba.instances:AlibabaInstances",
 }
 EVENTS = {
-    "aws": "kubenode.providers.aws_events",
-    "azure": "kubenode.providers.azure_events",
-    "alibaba": "kubenode.providers.alibaba_events",
-    "gcp": "kubenode.providers.gcp_events",
+    "aws": "kubenode.providers.aws.events",
+    "azure": "kubenode.providers.azure.events",
+    "alibaba": "kubenode.providers.alibaba.events",
+    "gcp": "kubenode.providers.gcp.events",
 }
 """Modules are imported only when a provider is configured: each needs a large, optional SDK."""
 

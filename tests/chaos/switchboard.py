@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from kubenode.providers.errors import NoSuchMachine, ProviderError
-from kubenode.providers.local import PREFIX
+from kubenode.providers.local.power import PREFIX
 from kubenode.providers.port import ProviderMachine
 from simulation.demo.power import SCHEME, Machines
 

@@ -10,8 +10,8 @@ from support.hosts import Host, Hosts
 from support.instance_contract import CLUSTER, an_order, ended
 
 from kubenode.providers.instances import InstanceState
-from kubenode.providers.local import PREFIX, Local
-from kubenode.providers.local_instances import LocalInstances
+from kubenode.providers.local.instances import LocalInstances
+from kubenode.providers.local.power import PREFIX, Local
 from kubenode.providers.port import PowerState, ProviderMachine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

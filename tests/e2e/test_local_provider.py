@@ -11,7 +11,7 @@ from support.hosts import Host, Hosts
 from support.provider_contract import ProviderContract, ProviderWorld, Trouble
 
 from kubenode.providers.errors import NoSuchMachine, ProviderError
-from kubenode.providers.local import PREFIX, Local
+from kubenode.providers.local.power import PREFIX, Local
 from kubenode.providers.port import PowerState, Provider, ProviderMachine
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]

@@ -25,7 +25,7 @@ from support.pod_watch import instant
 from support.set_hosts import CLUSTER, PATIENCE, Pool, pool
 
 from kubenode.providers.instances import InstanceProviders
-from kubenode.providers.local_instances import LocalInstances
+from kubenode.providers.local.instances import LocalInstances
 from machine.ground import MachineSettings
 from machine.site_settings import Provisioning
 

@@ -3,7 +3,7 @@
     power.py FOLDER state|off|on|reset SESSION/HOST REQUEST
 
 FOLDER  of the session: its name is SESSION, and HOST has its board in a folder of its own below.
-Exit codes as kubenode.providers.local tells: 68 for a machine that does not exist, 69 when its
+Exit codes as kubenode.providers.local.power tells: 68 for a machine that does not exist, 69 when its
 board does not answer, 78 when it refuses.
 """
 

@@ -27,7 +27,7 @@ from support.rollout_hosts import POLICY, UNHURRIED, History
 from support.waiting import until
 
 from agent.deb.build import build
-from kubenode.providers.local import PREFIX
+from kubenode.providers.local.power import PREFIX
 from kubenode.runtime.kube.paths import custom
 
 PATIENCE = 300.0

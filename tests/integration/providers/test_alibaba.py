@@ -13,7 +13,7 @@ from support.fake_alibaba import REGION, FakeAlibaba, FakeGroup, Member
 from support.provider_contract import ProviderContract, Trouble
 from support.served_provider import ServedWorld
 
-from kubenode.providers.alibaba import Alibaba
+from kubenode.providers.alibaba.power import Alibaba
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AlibabaSettings, StopInGroup

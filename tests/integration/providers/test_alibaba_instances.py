@@ -15,7 +15,7 @@ from support.instance_contract import CLUSTER, InstanceContract, an_order
 from support.served_instances import ServedInstances
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
-from kubenode.providers.alibaba_instances import MOST_USER_DATA, AlibabaInstances, explain
+from kubenode.providers.alibaba.instances import MOST_USER_DATA, AlibabaInstances, explain
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import ErrorCode, InstanceError
 from kubenode.providers.settings import AlibabaSettings

@@ -22,7 +22,7 @@ from support.fake_aws import (
 )
 from support.provider_contract import LONG, SHORT, ProviderContract, Trouble
 
-from kubenode.providers.aws import Aws
+from kubenode.providers.aws.power import Aws
 from kubenode.providers.errors import (
     Busy,
     Denied,

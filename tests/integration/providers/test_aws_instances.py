@@ -14,7 +14,7 @@ from support.fake_aws_instances import KNOWN, ZONE, FakeAwsInstances
 from support.instance_contract import CLUSTER, InstanceContract, an_order
 from support.served_instances import ServedInstances
 
-from kubenode.providers.aws_instances import MOST_USER_DATA, AwsInstances, explain
+from kubenode.providers.aws.instances import MOST_USER_DATA, AwsInstances, explain
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
     Deletion,

@@ -14,7 +14,7 @@ from support.pki import Authority
 from support.provider_contract import ProviderContract, Trouble
 from support.served_provider import ServedWorld
 
-from kubenode.providers.azure import Azure
+from kubenode.providers.azure.power import Azure
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import AzureReplace, AzureSettings

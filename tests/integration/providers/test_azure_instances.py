@@ -16,8 +16,8 @@ from support.pki import Authority
 from support.served_instances import ServedInstances
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
-from kubenode.providers.azure_instances import AzureInstances
-from kubenode.providers.azure_orders import MOST_USER_DATA
+from kubenode.providers.azure.instances import AzureInstances
+from kubenode.providers.azure.orders import MOST_USER_DATA
 from kubenode.providers.instances import ErrorCode, InstanceError, InstanceState
 from kubenode.providers.settings import AzureSettings
 from kubenode.providers.threaded_instances import ThreadedInstances

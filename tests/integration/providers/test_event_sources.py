@@ -24,13 +24,14 @@ from support.pki import Authority
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
 from kubenode.cli.providers_file import listened
-from kubenode.providers import alibaba_events, aws_events
-from kubenode.providers.alibaba_events import SystemEvents
-from kubenode.providers.aws_events import InstanceStatuses, SqsQueue
-from kubenode.providers.azure_events import ResourceHealth
+from kubenode.providers.alibaba import events as alibaba_events
+from kubenode.providers.alibaba.events import SystemEvents
+from kubenode.providers.aws import events as aws_events
+from kubenode.providers.aws.events import InstanceStatuses, SqsQueue
+from kubenode.providers.azure.events import ResourceHealth
 from kubenode.providers.errors import Denied, Throttled
 from kubenode.providers.events import EventList, EventListing
-from kubenode.providers.gcp_events import Maintenance
+from kubenode.providers.gcp.events import Maintenance
 from kubenode.providers.settings import (
     AlibabaSettings,
     AwsSettings,

@@ -13,7 +13,7 @@ from support.provider_contract import ProviderContract, Trouble
 from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, NoSuchMachine, Refused, Throttled, Unsupported
-from kubenode.providers.gcp import NUMBER, Gcp
+from kubenode.providers.gcp.power import NUMBER, Gcp
 from kubenode.providers.port import PowerState, ProviderMachine
 from kubenode.providers.settings import GcpSettings, StopInGroup
 from kubenode.providers.threads import Threaded

@@ -17,8 +17,8 @@ from support.paper_hosts import PaperHost
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType as Type
 from kubenode.providers.instances import ErrorCode, InstanceError, Instances
-from kubenode.providers.local import PREFIX
-from kubenode.providers.local_instances import LocalInstances
+from kubenode.providers.local.instances import LocalInstances
+from kubenode.providers.local.power import PREFIX
 
 pytestmark = pytest.mark.integration
 

@@ -15,7 +15,7 @@ from support.served_provider import ServedWorld
 
 from kubenode.providers.errors import Busy, Denied, Refused, Unreachable
 from kubenode.providers.port import PowerState, ProviderMachine
-from kubenode.providers.redfish import BMC, Redfish
+from kubenode.providers.redfish.power import BMC, Redfish
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
 from kubenode.providers.threads import Threaded
 

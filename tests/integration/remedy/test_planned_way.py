@@ -18,8 +18,8 @@ from support.running import running
 
 from kubenode.api.v1alpha1 import Operation, RemedyOperationJob
 from kubenode.providers.events import Sources
-from kubenode.providers.gcp import Gcp
-from kubenode.providers.gcp_events import Maintenance
+from kubenode.providers.gcp.events import Maintenance
+from kubenode.providers.gcp.power import Gcp
 from kubenode.providers.registry import Providers
 from kubenode.providers.settings import GcpSettings
 from kubenode.providers.threaded_events import ThreadedList

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubenode.providers.bmc import BadBmc, Bmc, inside, parse
+from kubenode.providers.redfish.bmc import BadBmc, Bmc, inside, parse
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import pytest
 from support.clock import FakeClock
 from support.running import until
 
-from kubenode.providers.commands import MAX_IN_FLIGHT
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -20,7 +19,8 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
-from kubenode.providers.local import Local
+from kubenode.providers.local.commands import MAX_IN_FLIGHT
+from kubenode.providers.local.power import Local
 from kubenode.providers.port import PowerState, ProviderMachine
 
 N1 = ProviderMachine("kubenode-local://rack-7/n1", "n1")

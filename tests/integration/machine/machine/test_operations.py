@@ -16,7 +16,7 @@ from support.paper_hosts import PaperHost
 
 from kubenode.api.v1alpha1.machinestatus import LastOperation
 from kubenode.providers.instances import InstanceProviders
-from kubenode.providers.local_instances import LocalInstances
+from kubenode.providers.local.instances import LocalInstances
 from kubenode.runtime.kube.paths import custom
 from machine.ground import MachineSettings
 from machine.site_settings import Provisioning

@@ -17,10 +17,10 @@ from azure.mgmt.compute import ComputeManagementClient
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers import ids
-from kubenode.providers.azure import compute_client
-from kubenode.providers.azure_errors import NAME, NO_CAPACITY, NOT_OURS
-from kubenode.providers.azure_errors import explain as explain_kind
-from kubenode.providers.azure_orders import request
+from kubenode.providers.azure.errors import NAME, NO_CAPACITY, NOT_OURS
+from kubenode.providers.azure.errors import explain as explain_kind
+from kubenode.providers.azure.orders import request
+from kubenode.providers.azure.power import compute_client
 from kubenode.providers.class_configs import AzureConfig
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.instances import (

@@ -19,17 +19,17 @@ from sushy.auth import BasicAuth, SessionAuth
 from sushy.connector import Connector
 from sushy.exceptions import SushyError
 
-from kubenode.providers.bmc import BadBmc, Bmc, inside, parse
 from kubenode.providers.errors import Denied, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
-from kubenode.providers.redfish_errors import NAME, explain
+from kubenode.providers.redfish.bmc import BadBmc, Bmc, inside, parse
+from kubenode.providers.redfish.errors import NAME, explain
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import RedfishAuth, RedfishSettings
 from kubenode.providers.threads import still_wanted
 from kubenode.runtime.clock import Clock
 
 BMC = "kubenode.io/bmc"
-"""Annotation of a Node: the address of its BMC, as kubenode.providers.bmc reads it."""
+"""Annotation of a Node: the address of its BMC, as kubenode.providers.redfish.bmc reads it."""
 STATES = {
     sushy.PowerState.OFF: PowerState.OFF,
     sushy.PowerState.ON: PowerState.ON,

@@ -17,9 +17,9 @@ from alibabacloud_tea_openapi.exceptions import AlibabaCloudException, ClientExc
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers import ids
-from kubenode.providers.alibaba import ALLOWED, ecs_client
-from kubenode.providers.alibaba_errors import NAME, UNKNOWN_MACHINE
-from kubenode.providers.alibaba_errors import explain as explain_kind
+from kubenode.providers.alibaba.errors import NAME, UNKNOWN_MACHINE
+from kubenode.providers.alibaba.errors import explain as explain_kind
+from kubenode.providers.alibaba.power import ALLOWED, ecs_client
 from kubenode.providers.class_configs import AlibabaConfig
 from kubenode.providers.errors import NoSuchMachine, ProviderError
 from kubenode.providers.instances import (

@@ -15,7 +15,7 @@ from azure.identity import AzureAuthorityHosts, DefaultAzureCredential
 from azure.mgmt.compute import ComputeManagementClient
 
 from kubenode.providers import ids
-from kubenode.providers.azure_errors import NAME, explain
+from kubenode.providers.azure.errors import NAME, explain
 from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs

@@ -23,7 +23,6 @@ import msgspec
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers.class_configs import config_problems
-from kubenode.providers.commands import Ended, ProviderCommand
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instance_errors import coded
 from kubenode.providers.instances import (
@@ -38,7 +37,8 @@ from kubenode.providers.instances import (
     InstanceState,
     several,
 )
-from kubenode.providers.local import NAME, PREFIX, TIMEOUT, machine_name
+from kubenode.providers.local.commands import Ended, ProviderCommand
+from kubenode.providers.local.power import NAME, PREFIX, TIMEOUT, machine_name
 from kubenode.providers.messages import plain
 
 T = TypeVar("T")

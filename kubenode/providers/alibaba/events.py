@@ -13,8 +13,8 @@ from alibabacloud_ecs20140526 import models
 from alibabacloud_ecs20140526.client import Client as EcsClient
 from darabonba.policy.retry import ExponentialBackoffPolicy, RetryCondition, RetryOptions
 
-from kubenode.providers.alibaba import FINISHED, ecs_client
-from kubenode.providers.alibaba_errors import BROKEN, NAME, THROTTLED, explain
+from kubenode.providers.alibaba.errors import BROKEN, NAME, THROTTLED, explain
+from kubenode.providers.alibaba.power import FINISHED, ecs_client
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AlibabaSettings

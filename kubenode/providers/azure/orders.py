@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from kubenode.providers.azure_errors import NAME
+from kubenode.providers.azure.errors import NAME
 from kubenode.providers.class_configs import AzureConfig
 from kubenode.providers.instances import ErrorCode, InstanceError, InstanceOrder
 

@@ -16,7 +16,7 @@ from botocore.session import Session
 from botocore.session import get_session as new_session
 
 from kubenode.providers import ids
-from kubenode.providers.aws_errors import NAME, explain
+from kubenode.providers.aws.errors import NAME, explain
 from kubenode.providers.errors import (
     Busy,
     Denied,

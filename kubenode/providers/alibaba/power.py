@@ -33,7 +33,7 @@ from alibabacloud_tea_openapi.models import Config
 from darabonba.policy.retry import RetryOptions
 
 from kubenode.providers import ids
-from kubenode.providers.alibaba_errors import NAME, explain
+from kubenode.providers.alibaba.errors import NAME, explain
 from kubenode.providers.errors import Busy, NoSuchMachine, ProviderError, Refused
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs_on_ecs

@@ -16,8 +16,8 @@ from google.cloud import compute_v1
 
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
-from kubenode.providers.gcp import SCOPES
-from kubenode.providers.gcp_errors import NAME, explain
+from kubenode.providers.gcp.errors import NAME, explain
+from kubenode.providers.gcp.power import SCOPES
 from kubenode.providers.settings import GcpSettings
 from kubenode.providers.threaded_events import ThreadedList
 from kubenode.providers.threads import Once

@@ -17,7 +17,7 @@ from google.cloud import compute_v1
 
 from kubenode.providers import ids
 from kubenode.providers.errors import Busy, ProviderError, Refused, Unsupported
-from kubenode.providers.gcp_errors import NAME, explain
+from kubenode.providers.gcp.errors import NAME, explain
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.providers.sameness import differs
 from kubenode.providers.settings import GcpSettings, StopInGroup

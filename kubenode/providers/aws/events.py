@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from botocore.config import Config
 
-from kubenode.providers.aws import boto_session
-from kubenode.providers.aws_errors import NAME, explain
+from kubenode.providers.aws.errors import NAME, explain
+from kubenode.providers.aws.power import boto_session
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, QueueMessage, Sources
 from kubenode.providers.settings import AwsSettings

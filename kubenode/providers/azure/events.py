@@ -11,8 +11,8 @@ from azure.core.credentials import TokenCredential
 from azure.identity import DefaultAzureCredential
 from azure.mgmt.resourcehealth import ResourceHealthMgmtClient
 
-from kubenode.providers.azure import CLOUDS
-from kubenode.providers.azure_errors import NAME, explain
+from kubenode.providers.azure.errors import NAME, explain
+from kubenode.providers.azure.power import CLOUDS
 from kubenode.providers.errors import ProviderError, Unreachable
 from kubenode.providers.events import MOST_PAGES, EventListing, Sources
 from kubenode.providers.settings import AzureSettings

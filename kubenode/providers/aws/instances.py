@@ -11,9 +11,9 @@ from botocore import exceptions as sdk
 
 from kubenode.api.v1alpha1.machinework import MachineOperationType
 from kubenode.providers import ids
-from kubenode.providers.aws import boto_session, ec2_client
-from kubenode.providers.aws_errors import NAME, NO_CREDENTIALS
-from kubenode.providers.aws_errors import explain as explain_kind
+from kubenode.providers.aws.errors import NAME, NO_CREDENTIALS
+from kubenode.providers.aws.errors import explain as explain_kind
+from kubenode.providers.aws.power import boto_session, ec2_client
 from kubenode.providers.class_configs import AwsConfig
 from kubenode.providers.errors import ProviderError
 from kubenode.providers.instances import (

@@ -11,14 +11,13 @@ or gone. `off` counts as proof: the command must print it only if nothing of the
 reach a disk. The exit code says how a call ended (`ENDS`). After any other code, or a timeout, it
 is unknown whether the call took effect.
 
-`kubenode.providers.commands` says how the command runs. KUBENODE_NODE holds the Node's name.
+`kubenode.providers.local.commands` says how the command runs. KUBENODE_NODE holds the Node's name.
 """
 
 import re
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kubenode.providers.commands import ProviderCommand
 from kubenode.providers.errors import (
     Busy,
     Denied,
@@ -28,6 +27,7 @@ from kubenode.providers.errors import (
     Unreachable,
     Unsupported,
 )
+from kubenode.providers.local.commands import ProviderCommand
 from kubenode.providers.messages import plain
 from kubenode.providers.port import Can, Power, PowerState, ProviderMachine
 from kubenode.runtime.clock import Clock, SystemClock
