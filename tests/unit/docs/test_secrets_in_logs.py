@@ -11,7 +11,7 @@ WORDS = re.compile(r"\b\w*(?:token|password|secret|passphrase|private_key|creden
 TELLS = {"debug", "info", "warning", "error", "exception", "critical", "log", "echo", "secho"}
 TELLS |= {"say", "print"}
 NO_SECRETS = {
-    *(f"kubenode/providers/{by}_instances.py" for by in ("alibaba", "aws", "azure", "local")),
+    *(f"kubenode/providers/{by}/instances.py" for by in ("alibaba", "aws", "azure", "local")),
     "remedy/hostdoctor/parsers/aws_eventbridge.py",
 }
 """Their tokens make a request one that can be repeated; they let nobody in."""
