@@ -13,7 +13,7 @@ from support.dashboard_world import fill, spoil
 from support.running import until
 
 PICTURE = Path(__file__).parents[2] / "docs/images/dashboard.png"
-SIZE = (1200, 1080)
+SIZE = (1200, 800)
 
 
 async def take_picture(path: Path) -> None:
