@@ -68,9 +68,7 @@ class Handovers:
     async def _make(self, job: Job, node: NodeObservation | None) -> JobActResult:
         made = self._rendered(job, node)
         if isinstance(made, str):
-            return JobActResult(
-                HandoverAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=made
-            )
+            return _refuse(made)
         try:
             await self._owned(made)
             await self._kube.create(made.collection, made.body)
@@ -80,14 +78,10 @@ class Handovers:
             )  # the next observation shows its owner
         except NotFound as error:
             why = f"{error}: is the kind installed, are the namespace and the owner there?"
-            return JobActResult(
-                HandoverAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why
-            )
+            return _refuse(why)
         except Forbidden as error:
             why = f"{error}: give kubenode-remedy get, create and delete of it"
-            return JobActResult(
-                HandoverAct.START_HANDOVER, outcome=RequestOutcome.REFUSED, error=why
-            )
+            return _refuse(why)
         except KubeError as error:
             final = error.status in (400, 422)
             outcome = RequestOutcome.REFUSED if final else RequestOutcome.UNCLEAR
