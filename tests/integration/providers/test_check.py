@@ -13,7 +13,7 @@ from moto import mock_aws
 from support.embedded import EmbeddedPlane
 
 from kubenode.cli.exits import Refusal
-from kubenode.cli.options import Plain
+from kubenode.cli.options import ReportFormat
 from kubenode.cli.providers_check import checked
 from kubenode.cli.run import Flags, everything, remedy
 
@@ -55,11 +55,11 @@ def file(tmp_path: Path) -> Path:
 async def test_each_node_is_shown_with_its_provider_and_what_it_says(
     plane: EmbeddedPlane, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def shown(*wanted: str, output: Plain = Plain.TABLE) -> tuple[int, str]:
+    async def shown(*wanted: str, output: ReportFormat = ReportFormat.TABLE) -> tuple[int, str]:
         code = await checked(str(file), wanted, output, str(plane.kubeconfig), None)
         return code, capsys.readouterr().out
 
-    code, told = await shown(output=Plain.JSON)
+    code, told = await shown(output=ReportFormat.JSON)
     rows = {row["node"]: (row["provider"], row["power"]) for row in json.loads(told)}
     assert code == 1
     assert rows == {"w1": ("local", "On"), "w2": ("local", ""), "w3": ("", "")}
@@ -106,7 +106,7 @@ async def test_sources_of_events_are_asked_too(
         url = boto3.client("sqs", region_name="eu-west-1").create_queue(QueueName="k")["QueueUrl"]
         gone = url.replace("/k", "/none")
         add_events(file, url, gone)
-        code = await checked(str(file), ["w1"], Plain.JSON, str(plane.kubeconfig), None)
+        code = await checked(str(file), ["w1"], ReportFormat.JSON, str(plane.kubeconfig), None)
     sources = [row for row in json.loads(capsys.readouterr().out) if "source" in row]
     assert code == 1, "one queue is not there"
     assert [(row["source"], row["answers"]) for row in sources] == [

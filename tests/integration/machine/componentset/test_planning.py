@@ -10,7 +10,7 @@ from support.set_world import SetWorld, set_world
 
 from kubenode.cli.component_plan import plan_command
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.options import Plain
+from kubenode.cli.options import ReportFormat
 from kubenode.runtime.kube.paths import custom
 
 
@@ -23,13 +23,15 @@ class Planner:
     async def plan(self, component: str = "", *values: str) -> tuple[Exit, dict[str, Any]]:
         self._out.readouterr()
         ended = await plan_command(
-            self._world.tag, component, values, Plain.JSON, self._kubeconfig, None
+            self._world.tag, component, values, ReportFormat.JSON, self._kubeconfig, None
         )
         return ended, json.loads(self._out.readouterr().out)
 
     async def told(self, component: str) -> str:
         self._out.readouterr()
-        await plan_command(self._world.tag, component, (), Plain.TABLE, self._kubeconfig, None)
+        await plan_command(
+            self._world.tag, component, (), ReportFormat.TABLE, self._kubeconfig, None
+        )
         return self._out.readouterr().out
 
 
@@ -111,7 +113,7 @@ async def test_what_a_plan_foretells_happens_and_a_plan_changes_nothing(
                 assert {next(went) for _ in names} == set(names)
 
             with pytest.raises(Refusal, match="component sets` lists"):
-                await plan_command("none", "", (), Plain.JSON, looks, None)
+                await plan_command("none", "", (), ReportFormat.JSON, looks, None)
             with pytest.raises(Refusal, match="write NAME=VALUE"):
                 await planner.plan("", "x")
     finally:
