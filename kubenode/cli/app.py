@@ -276,7 +276,7 @@ def events(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """What others know of our hosts: alerts, and what clouds have planned or reported."""
+    """List HostEvents: alerts about hosts, and what clouds have planned or reported."""
     from kubenode.cli.exits import run
     from kubenode.cli.host_events import list_events as work
 
@@ -306,7 +306,9 @@ def pause(
         str | None,
         typer.Option("--until", metavar="TIME", help="Ends then: 16:00, or 2026-11-21T16:00Z."),
     ] = None,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Told with each no.")] = "",
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Reason; each refusal shows it.")
+    ] = "",
     now: Annotated[
         bool,
         typer.Option("--now", help="Take back permits of jobs that did nothing irreversible yet."),
@@ -318,7 +320,7 @@ def pause(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Let nobody start to disrupt nodes, in the cluster or a part of it, until it is resumed.
+    """Pause disruptive acts in the cluster or a part of it, until it is resumed.
 
     What holds a permit goes on, unless --now. Uncordoning, verifying and giving back go on always.
 

@@ -26,6 +26,8 @@ from kubenode.runtime.kube.lists import items
 from machine.names import COMPONENTS
 
 SYSTEM = NAMESPACES[0]
+SPACES = (*NAMESPACES, COMPONENTS)
+"""Namespaces that are ours alone."""
 SINGLE_PROCESS = "kubenode-all"
 LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine", SINGLE_PROCESS)
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
@@ -52,7 +54,7 @@ class Uninstaller:
     """Removes KubeNode from a cluster.
 
     seconds: timeout for each kind and each namespace.
-    namespace: where the programs run and have their Leases.
+    namespace: a further namespace in which programs may have their Leases. It is not deleted.
     """
 
     kube: Kube
@@ -73,12 +75,9 @@ class Uninstaller:
         removable = Removable(
             [crd["spec"]["names"]["plural"] for crd in definitions],
             sorted(crd["metadata"]["name"] for crd in definitions),
-            self._namespaces(),
+            SPACES,
         )
         return await read_plan(self.kube, target, served, removable, await self._programs())
-
-    def _namespaces(self) -> list[str]:
-        return list(dict.fromkeys((self.namespace, *NAMESPACES, COMPONENTS)))
 
     async def run(self) -> None:
         """Remove everything, or stop and say which programs to stop first. Raises Refusal."""
@@ -99,9 +98,7 @@ class Uninstaller:
         await self._away(
             {f"kind {crd_name}": paths.custom_resource_definition(crd_name) for crd_name in kinds}
         )
-        await self._away(
-            {f"namespace {name}": paths.namespace(name) for name in self._namespaces()}
-        )
+        await self._away({f"namespace {name}": paths.namespace(name) for name in SPACES})
         self.tell("nothing of KubeNode is left in this cluster")
 
     async def _kinds(self) -> set[str]:
@@ -166,8 +163,9 @@ class Uninstaller:
     async def _describe_blockers(self, kind: str, rest: list[Item], lease: str) -> str:
         names = _some([item["metadata"]["name"] for item in rest])
         marks = {name for item in rest for name in item["metadata"].get("finalizers", ())}
-        spec = await self._lease(lease)
-        if not spec.get("holderIdentity") and (everything := await self._lease(SINGLE_PROCESS)):
+        spec = await self._lease(self.namespace, lease)
+        everything = await self._lease(self.namespace, SINGLE_PROCESS)
+        if not spec.get("holderIdentity") and everything:
             lease, spec = SINGLE_PROCESS, everything
         holder, renewed = spec.get("holderIdentity") or "nobody", spec.get("renewTime", "never")
         return (
@@ -176,9 +174,9 @@ class Uninstaller:
             f" {renewed}. If no program runs any more, run `kubenode run all` beside this command"
         )
 
-    async def _lease(self, name: str) -> Item:
+    async def _lease(self, namespace: str, name: str) -> Item:
         """Return the spec of a program's Lease, {} if it does not exist."""
-        lease = await self._get(paths.lease(self.namespace, name)) or {}
+        lease = await self._get(paths.lease(namespace, name)) or {}
         spec: Item = lease.get("spec") or {}
         return spec
 
@@ -218,36 +216,37 @@ class Uninstaller:
 
     async def _programs(self) -> str:
         """Return which programs must be stopped first and how, "" if none runs."""
-        secrets = f"/api/v1/namespaces/{self.namespace}/secrets"
+        secrets = f"/api/v1/namespaces/{SYSTEM}/secrets"
         query = {"fieldSelector": "type=helm.sh/release.v1"}
         releases = (await self.kube.get(secrets, query=query))["items"]
         names = sorted(
             {release["metadata"].get("labels", {}).get("name", "") for release in releases}
         )
         if names:
-            return f"now `helm uninstall {names[0]} -n {self.namespace} --wait`"
+            return f"now `helm uninstall {names[0]} -n {SYSTEM} --wait`"
         for kind in ("deployments", "statefulsets"):
-            path = f"/apis/apps/v1/namespaces/{self.namespace}/{kind}"
+            path = f"/apis/apps/v1/namespaces/{SYSTEM}/{kind}"
             query = {"labelSelector": "app.kubernetes.io/part-of=kubenode"}
             if (await self.kube.get(path, query=query))["items"]:
                 return "now `kubectl delete -k charts/kubenode`"
-        renewed = await asyncio.gather(*(self._renewed(name) for name in LEADERS))
-        running = [name for name, is_renewed in zip(LEADERS, renewed, strict=True) if is_renewed]
+        leases = [(s, name) for s in {SYSTEM: 0, self.namespace: 0} for name in LEADERS]
+        renewed = await asyncio.gather(*(self._renewed(*lease) for lease in leases))
+        running = [name for (_, name), active in zip(leases, renewed, strict=True) if active]
         if not running:
             return ""
         program = " (`kubenode run all`)" if SINGLE_PROCESS in running else ""
         return f"now stop the holder of Lease {', '.join(running)}{program}"
 
-    async def _renewed(self, name: str) -> bool:
+    async def _renewed(self, namespace: str, name: str) -> bool:
         """Return whether the Lease is being renewed.
 
         It waits for a change, since two clocks may differ.
         """
         clock = self.kube.clock
-        first = await self._lease(name)
+        first = await self._lease(namespace, name)
         end = clock.monotonic() + float(first.get("leaseDurationSeconds") or 0)
         while first.get("holderIdentity") and clock.monotonic() < end:
-            now = await self._lease(name)
+            now = await self._lease(namespace, name)
             if now.get("renewTime") != first.get("renewTime"):
                 return bool(now.get("holderIdentity"))
             await clock.sleep(POLL_SECONDS)

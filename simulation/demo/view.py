@@ -30,6 +30,8 @@ LEGEND = (
     ("ill", "unready"), ("job", "repair"), ("cordoned", "cordon"), ("person", "by hand"),
 )  # fmt: skip
 RANK = {state: i for i, state in enumerate(("well", "person", "unknown", "ill", "cordoned", "job"))}
+PEOPLE = ("NeedsHuman", "AwaitingApproval")
+ACTIVE = ("Running", "Verifying")
 OPEN = ("Pending", "AwaitingPermit", "AwaitingApproval", "Running", "Verifying", "NeedsHuman")
 JOB_ROWS = 9
 BREAKERS = {"Open": "red", "HalfOpen": "yellow"}
@@ -146,17 +148,26 @@ def _jobs(screen: Screen) -> RenderableType:
     for column, ratio in (("node", 2), ("rule", 5), ("phase", 4), ("rung", 4), ("why", 11)):
         table.add_column(column, ratio=ratio, no_wrap=True, overflow="ellipsis")
     jobs = sorted(screen.jobs.values(), key=_newest_first)
-    opened = [j for j in jobs if _phase(j) in OPEN]
-    rest = [j for j in jobs if _phase(j) not in OPEN]
-    running = [j for j in opened if _phase(j) in ("Running", "Verifying")]
-    waiting = [j for j in opened if _phase(j) not in ("Running", "Verifying")]
-    active = running[: JOB_ROWS - min(3, len(waiting))]
-    shown = [*active, *waiting[: JOB_ROWS - len(active)], *rest][:JOB_ROWS]
-    for job in shown:
+    for job in choose_jobs(jobs):
         table.add_row(*_row(job))
     counts = Counter(_phase(j) for j in jobs)
     totals = "  ".join(f"{phase} {count}" for phase, count in sorted(counts.items()))
     return Panel(table, title=f"jobs: {totals or 'none yet'}", title_align="left", padding=(0, 0))
+
+
+def choose_jobs(jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the jobs that fit: those that need a person, then running, waiting and closed ones.
+
+    jobs: the newest first.
+    """
+    people = [job for phase in PEOPLE for job in jobs if _phase(job) == phase]
+    running = [job for job in jobs if _phase(job) in ACTIVE]
+    waiting = [j for j in jobs if _phase(j) in OPEN and _phase(j) not in (*PEOPLE, *ACTIVE)]
+    closed = [job for job in jobs if _phase(job) not in OPEN]
+    few = min(3, len(waiting))
+    chosen = people[: JOB_ROWS - few]
+    chosen += running[: max(JOB_ROWS - few - len(chosen), 0)]
+    return [*chosen, *waiting, *closed][:JOB_ROWS]
 
 
 PHASES = {

@@ -156,6 +156,14 @@ def test_kinds_stay_while_all_programs_run_in_one_process(plane: EmbeddedPlane) 
     assert rules == [] and "noderemediers.kubenode.io" in kinds
 
 
+def test_the_namespace_that_a_person_names_is_not_deleted(plane: EmbeddedPlane) -> None:
+    create(plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    done = uninstall(plane, "-n", "elsewhere")
+    assert done.returncode == 0, done.stderr
+    names = [item["metadata"]["name"] for item in plane.get("/api/v1/namespaces")["items"]]
+    assert "elsewhere" in names and "kubenode-system" not in names
+
+
 def holder(plane: EmbeddedPlane, name: str) -> str:
     path = "/apis/coordination.k8s.io/v1/namespaces/kubenode-system/leases"
     leases = {item["metadata"]["name"]: item["spec"] for item in plane.get(path)["items"]}

@@ -11,7 +11,7 @@ from simulation.demo.books import PermitView
 from simulation.demo.fleet import places
 from simulation.demo.ledger import Ledger
 from simulation.demo.observer import NodeView, Observer
-from simulation.demo.view import Screen, render
+from simulation.demo.view import Screen, choose_jobs, render
 
 
 def a_job(node: str, phase: str, *, hold: str = "", why: str = "") -> dict[str, Any]:
@@ -103,3 +103,11 @@ def test_budgets_are_counted_from_open_permits() -> None:
     text = "\n".join(drawn(screen))
     assert "cluster  Pods    1 of 6" in text
     assert "zone-a   Pods    1 of 2" in text
+
+
+def test_jobs_that_need_a_person_stand_above_those_that_run() -> None:
+    phases = ["Running"] * 12 + ["AwaitingPermit"] * 5 + ["NeedsHuman", "AwaitingApproval"]
+    chosen = choose_jobs([a_job("n1", phase) for phase in phases])
+    shown = [job["status"]["phase"] for job in chosen]
+    assert shown[:2] == ["NeedsHuman", "AwaitingApproval"]
+    assert shown.count("AwaitingPermit") == 3 and len(shown) == 9
