@@ -3,8 +3,8 @@
     power.py FOLDER state|off|on|reset SESSION/HOST REQUEST
 
 FOLDER  of the session: its name is SESSION, and HOST has its board in a folder of its own below.
-Exit codes as kubenode.providers.local.power describes: 68 for a machine that does not exist, 69 when
-its board does not answer, 78 when it refuses.
+Exit codes as kubenode.providers.local.power describes: 68 for a machine that does not exist, 69
+when its board does not answer, 78 when it refuses.
 """
 
 import socket

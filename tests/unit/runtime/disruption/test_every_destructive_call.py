@@ -130,9 +130,9 @@ def test_the_machine_operator_calls_providers_through_the_guard_alone() -> None:
 def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone() -> None:
     jobs = [one for one in every_call() if one.place.startswith("remedy/")]
     assert {one.place for one in jobs if one.guarded} == {
-        "remedy/power/access.py::PowerAccess.switch::off",
-        "remedy/power/access.py::PowerAccess.switch::reset",
-        "remedy/power/replacer.py::Replacing.ask::ask",
+        "remedy/power/access.py::PowerAccess.act::off",
+        "remedy/power/access.py::PowerAccess.act::reset",
+        "remedy/power/replacer.py::Replacing.act::ask",
     }
     bare = {BEHIND.get(one.place, "") for one in jobs if not one.guarded}
     assert bare == {"ReplacementMethod.ask"}
