@@ -29,7 +29,7 @@ BEHIND = {
     "agent/actions/gpu.py::ResetGPU.act::reset": "agent.core, agent.jobpermits and the journal",
     "agent/components/engine.py::ComponentEngine._reboot::reboot": "the live permit of the change",
     "agent/host/systemd.py::SystemdHost.reboot::reboot": "is the executor",
-    # A method of replacement: `ReplacementMethod.ask` is called in `act` of Replacing.ask alone.
+    # A method of replacement: `ReplacementMethod.ask` is called in Replacing.act alone.
     "remedy/power/instancegroup.py::InstanceGroup.ask::replace": "ReplacementMethod.ask",
     "remedy/power/methods.py::ObjectReplacement.delete::delete": "ReplacementMethod.ask",
     "remedy/power/karpenter.py::Karpenter.ask::delete": "ReplacementMethod.ask",
