@@ -2,9 +2,12 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# What running needs, without tools of tests and documentation.
+RUNS := $(VENV)/.ready-run
 # PYTHON=/path/to/python3.12 overrides the search.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$p" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' 2>/dev/null && { echo "$$p"; break; }; done)
+PIP = $(PY) -m pip install --disable-pip-version-check --progress-bar off
 ARGS ?=
 # Byte code is kept, also where the environment says otherwise: or each of many processes would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
@@ -19,19 +22,28 @@ GENERATORS := images.closure devtools.crds devtools.api_reference devtools.schem
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml
+$(RUNS): requirements.lock pyproject.toml images/run.txt images/pins.awk
 	@test -n "$(PYTHON)" || { echo "KubeNode needs CPython 3.11 to 3.14." \
 		"Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	@command -v cc >/dev/null || { echo "KubeNode needs a C compiler (cc) to build durable_rules. Install gcc or clang." >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@echo "1/3 create $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "2/3 install $$(wc -l <images/run.txt) packages and compile durable_rules: about a minute"
+	@awk -f images/pins.awk images/run.txt requirements.lock >$(VENV)/run.lock
+	@$(PIP) --require-hashes -r $(VENV)/run.lock
+	@echo "3/3 install kubenode"
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(READY): $(RUNS) requirements.lock
+	@echo "install the tools of tests and documentation: about a minute"
+	@$(PIP) --require-hashes -r requirements.lock
 	@touch $@
 
 venv: $(READY) ## build .venv from the lock file
 	@echo "$(PY) is ready"
 
-demo: $(READY) ## run the whole system on an embedded API server (ARGS="--for 60s --json")
+demo: $(RUNS) ## run the whole system on an embedded API server (ARGS="--for 60s --json")
 	@$(VENV)/bin/kubenode demo $(ARGS)
 
 test: $(READY) ## every test that this machine can run; in CI (CI=true) a missing component fails

@@ -23,8 +23,8 @@ NEITHER_CLOUD_NOR_HOST = ("traces",)
 def needs() -> dict[str, list[str]]:
     """Return the requirements of each image, by the name of its list.
 
-    The list `build` has what builds wheels and is in no image. The list `kubenode` has the
-    requirements of every program and provider.
+    The lists `build` and `run` are of no image: `build` has what builds wheels, `run` what
+    `make demo` installs. The list `kubenode` has the requirements of every program and provider.
     """
     extras: dict[str, list[str]] = PROJECT["optional-dependencies"]
     always: list[str] = PROJECT["dependencies"]
@@ -33,6 +33,7 @@ def needs() -> dict[str, list[str]]:
         "build": ["hatchling", "setuptools"],
         "defender": [*always, *(each for name in NEITHER_CLOUD_NOR_HOST for each in extras[name])],
         "kubenode": [*always, *(each for some in extras.values() for each in some)],
+        "run": [*always, "editables", "hatchling", "setuptools"],
     }
 
 

@@ -18,15 +18,7 @@ trap 'rm -rf "$work"' EXIT
 
 # The lines of the lock for the names of a list; a name that it lacks ends the build.
 pins() {
-  awk '
-    FNR == NR { wanted[$1]; next }
-    /^[A-Za-z0-9]/ { split($0, head, /[=; ]/); keep = head[1] in wanted; found[head[1]] }
-    keep
-    END {
-      for (name in wanted) if (!(name in found)) { print "requirements.lock lacks " name >"/dev/stderr"; lacks = 1 }
-      exit lacks
-    }
-  ' "$checkout/images/$1.txt" "$checkout/requirements.lock" >"$work/$1.lock"
+  awk -f "$checkout/images/pins.awk" "$checkout/images/$1.txt" "$checkout/requirements.lock" >"$work/$1.lock"
 }
 
 pins build

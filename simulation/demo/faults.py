@@ -64,4 +64,4 @@ class Planned:
 
 
 Plan = Iterator[Planned]
-"""Faults in the order of time; a plan never ends."""
+"""Faults in the order of time. Only the plan of a quiet scenario ends: it is empty."""

@@ -38,7 +38,7 @@ from simulation.apiserver.server import EmbeddedApiServer
 from simulation.demo.controllers import controllers
 from simulation.demo.scenarios import SCENARIOS, Scenario
 from simulation.demo.server import api_server, client
-from simulation.demo.summary import Run, summary
+from simulation.demo.summary import Run, describe, summary
 from simulation.demo.terminal import Terminal
 from simulation.demo.world import DemoWorld
 
@@ -96,7 +96,7 @@ class Options:
 
 
 def demo(options: Options) -> None:
-    """Run until stopped, and print the summary as the last line of standard output.
+    """Run until stopped, and print the summary: sentences, or one line of JSON with `json`.
 
     Raises SystemExit(130) if it is stopped before the fleet exists.
     """
@@ -106,11 +106,12 @@ def demo(options: Options) -> None:
     asyncio.run(running.run())
     if running.result is None:
         raise SystemExit(INTERRUPTED)
-    tell(running.result)
+    print_summary(running.result, as_json=options.json)
 
 
-def tell(result: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(result) + "\n")
+def print_summary(result: dict[str, Any], *, as_json: bool) -> None:
+    text = json.dumps(result) if as_json else "\n".join(describe(result))
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
@@ -173,7 +174,7 @@ class Demo:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
         if self.result is not None:
-            tell(self.result)
+            print_summary(self.result, as_json=self.options.json)
         os._exit(0)
 
     async def _work(self) -> None:
@@ -211,7 +212,7 @@ class Demo:
         await world.create()
         grace = max(rule.spec.startup_grace for rule in self.rules).total_seconds()
         world.trouble.starts_at = self.clock.monotonic() + grace
-        terminal.made(grace)
+        terminal.made(grace if o.scenario.has_faults else None)
         with (
             tempfile.TemporaryDirectory(prefix="kubenode-demo-") as folder,
             controllers(

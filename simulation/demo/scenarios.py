@@ -3,6 +3,7 @@
 - mixed: single faults of every kind, noise, and now and then a storm
 - storm: most of a zone fails at once, while single faults occur elsewhere
 - rollout: a component is upgraded in batches, and the third fails
+- quiet: no faults at all; you bring your own
 
 Times are seconds of the demo, each of which stands for `speed` seconds of a real fleet. Single
 faults occur below the rate that opens a breaker (`newFaultsPer10m`), and in one zone after the
@@ -80,6 +81,8 @@ class Scenario:
     sorts: weights of single faults.
     opening: the first single faults, in order.
     rollout: whether the nodes are Machines whose components are upgraded.
+    quiet: whether there are no faults.
+    pauses: whether no single fault begins while a breaker is not closed.
     """
 
     name: str
@@ -90,9 +93,18 @@ class Scenario:
     sorts: dict[Kind, int]
     opening: tuple[Kind, ...] = ()
     rollout: bool = False
+    quiet: bool = False
+    pauses: bool = False
+
+    @property
+    def has_faults(self) -> bool:
+        """Return whether faults begin within the first minutes."""
+        return not (self.quiet or self.rollout)
 
     def plan(self, seed: int, fleet: Sequence[Place], speed: float) -> Plan:
         """Return the plan, the same for the same arguments."""
+        if self.quiet:
+            return iter(())
         rng = random.Random(seed)
         workers = [place for place in fleet if not place.control_plane]
         singles = self._singles(rng, workers, len(fleet), speed)
@@ -183,6 +195,7 @@ MIXED = Scenario(
     pace=FaultPace(every=25, storm=720, storms=4800, lasts=280, spread=20, share=0.45),
     sorts=MIX,
     opening=OPENING,
+    pauses=True,
 )
 STORM = Scenario(
     "storm",
@@ -201,4 +214,13 @@ ROLLOUT = Scenario(
     sorts=CURABLE,
     rollout=True,
 )
-SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM, ROLLOUT)}
+QUIET = Scenario(
+    "quiet",
+    "nothing fails by itself; for rules and faults of your own",
+    nodes=60,
+    speed=1,
+    pace=MIXED.pace,
+    sorts=MIX,
+    quiet=True,
+)
+SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM, ROLLOUT, QUIET)}

@@ -2,13 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from simulation.demo.ledger import InjectedFault, Ledger
 from simulation.demo.observer import Observer, ObserverFinding
 
+BEHIND, REAL_BEHIND = 2.0, 40.0
+"""Seconds of the demo, and of a real fleet, above which the simulated fleet no longer behaves like
+a real one. The larger one counts at a given speed.
+"""
+UNJUDGED = "quiet"
+"""The scenario whose faults are brought by the user."""
 SHOWN = 20
 """Findings that are listed; the counts are complete."""
 
@@ -49,6 +55,8 @@ def summary(
     timeToDecide: from that report to the job; includes the rule's `for`.
     timeToHeal: from the fault to the phase Succeeded, verification included, of healed faults.
     booted: faults that only a boot ends, by who booted the machine.
+    figuresMeaningful: false if the machine was too slow. Then KubeNode acted on late reports, and
+        falseActions, limitViolations, breakerUnexplained and all times say nothing about it.
     """
     real = [fault for fault in ledger.faults if fault.kind.real]
     healed = ledger.healed
@@ -59,6 +67,7 @@ def summary(
         "speed": run.speed,
         "seconds": round(run.seconds, 1),
         "secondsBehind": round(run.behind, 1),
+        "figuresMeaningful": not is_too_slow(run.behind, run.speed),
         "faultsInjected": len(real),
         "faults": by_kind(ledger.faults),
         "jobs": dict(sorted(Counter(phases).items())),
@@ -80,6 +89,63 @@ def summary(
         **findings("falseActionsSeen", observer.false_actions),
         **findings("limitViolationsSeen", observer.limit_violations),
     }
+
+
+def is_too_slow(behind: float, speed: float) -> bool:
+    """Return whether figures of a fleet with this delay in seconds are not meaningful."""
+    return behind > max(BEHIND, REAL_BEHIND / speed)
+
+
+def describe_slowness(behind: float) -> str:
+    return f"machine too slow ({behind:.0f} s behind): figures are not meaningful"
+
+
+def describe(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the summary as sentences for people."""
+    yield (
+        f"The demo ran for {result['seconds']:g} s with {result['nodes']} nodes (scenario"
+        f" {result['scenario']}, seed {result['seed']}, speed {result['speed']:g})."
+    )
+    if (rollout := result.get("rollout")) is not None:
+        yield _describe_rollout(rollout)
+    if faults := result["faultsInjected"]:
+        yield f"KubeNode healed {result['healed']} of {faults} faults by itself."
+    if (median := result["timeToHeal"]["p50"]) is not None:
+        yield f"Half of them were healed within {median:g} s, verification included."
+    if opened := result["breakerOpened"]:
+        yield f"A breaker opened {opened} times and closed {result['breakerClosed']} times."
+    yield from _describe_judgement(result)
+    yield "Add --json for all figures."
+
+
+def _describe_rollout(rollout: Mapping[str, Any]) -> str:
+    at = rollout["stoppedAtBatch"]
+    state = f"stopped at batch {at}" if at is not None else f"is {rollout['phase']}"
+    return (
+        f"The rollout {state}: {rollout['machinesUpdated']} of {rollout['machines']} machines run"
+        f" the new version, {rollout['machinesRolledBack']} were rolled back."
+    )
+
+
+def _describe_judgement(result: Mapping[str, Any]) -> Iterator[str]:
+    if not result["figuresMeaningful"]:
+        yield (
+            f"The machine was too slow (up to {result['secondsBehind']:g} s behind), so the figures"
+            " are not meaningful: run fewer nodes (--nodes 60) or a lower --speed."
+        )
+        return
+    if result["scenario"] == UNJUDGED:
+        yield "The observer does not know the faults that you brought, so it judged no act."
+        return
+    acts, false, above = (
+        result[name] for name in ("actsJudged", "falseActions", "limitViolations")
+    )
+    yield (
+        f"The observer judged {acts} acts: {false} without a fault of the node, {above} above a"
+        " limit."
+    )
+    for finding in (*result.get("falseActionsSeen", ()), *result.get("limitViolationsSeen", ())):
+        yield f"  {finding}"
 
 
 def storms(ledger: Ledger, observer: Observer, until: float) -> dict[str, Any]:

@@ -11,13 +11,12 @@ from rich.live import Live
 from kubenode.runtime.clock import Clock
 from simulation.demo.controllers import Controllers
 from simulation.demo.scenarios import Scenario
+from simulation.demo.summary import describe_slowness, is_too_slow
 from simulation.demo.view import Screen, render
 from simulation.demo.world import DemoWorld
 
 REFRESH = 0.5
 LINE_EVERY = 5.0
-BEHIND = 2.0
-"""Seconds of delay above which the simulated fleet no longer behaves like a real one."""
 
 
 class Shown(Protocol):
@@ -59,7 +58,10 @@ class Terminal:
             f" by {o.speed:g}"
         )
 
-    def made(self, grace: float) -> None:
+    def made(self, grace: float | None) -> None:
+        """Say when faults begin. None: the scenario has none."""
+        if grace is None:
+            return
         self._say(
             f"the first fault comes in {grace:.0f} s: rules leave new nodes alone for so long"
         )
@@ -111,6 +113,10 @@ class Terminal:
             news=list(self._news)[-4:],
             footer=f"Ctrl-C ends.  {self._footer}",
             seconds=seconds,
+            speed=o.speed,
+            behind=world.behind,
+            progress=world.rollout.last_message if world.rollout is not None else "",
+            has_faults=o.scenario.has_faults,
         )
 
     def _line(self, seconds: float) -> str:
@@ -121,13 +127,24 @@ class Terminal:
         breakers = ", ".join(
             f"{scope.rpartition('=')[2]} {state}" for scope, state in world.watching.breakers
         )
+        counts = [f"{faults} faults, {len(world.ledger.healed)} healed"]
+        counts += [f"jobs: {jobs or 'none'}"]
+        if world.rollout is not None:
+            counts = [world.rollout.last_message or "the first versions are installed"]
+        return "; ".join(
+            [f"{seconds:.0f} s: {counts[0]}", *counts[1:], self._judgement()]
+            + ([f"breakers: {breakers}"] if breakers else [])
+        )
+
+    def _judgement(self) -> str:
+        world, observer = self._world, self._world.observer
+        if is_too_slow(world.behind, self._options.speed):
+            return describe_slowness(world.behind)
+        if self._options.scenario.quiet:
+            return "nothing fails by itself"
         return (
-            f"{seconds:.0f} s: {faults} faults, {len(world.ledger.healed)} healed;"
-            f" jobs: {jobs or 'none'}; false actions {len(world.observer.false_actions)},"
-            f" limit violations {len(world.observer.limit_violations)}"
-            + (f"; {world.rollout.last_message}" if world.rollout is not None else "")
-            + (f"; breakers: {breakers}" if breakers else "")
-            + (f"; {world.behind:.1f} s behind: busy machine" if world.behind > BEHIND else "")
+            f"false actions {len(observer.false_actions)},"
+            f" limit violations {len(observer.limit_violations)}"
         )
 
     def _say(self, text: str) -> None:

@@ -6,6 +6,7 @@ allowed no eviction.
 """
 
 import random
+from collections.abc import Callable
 
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -32,6 +33,8 @@ MARKS: dict[Kind, Mark] = {
     Kind.DEADLOCK: Mark.KERNEL_DEADLOCK,
     Kind.READONLY: Mark.READONLY_FILESYSTEM,
 }
+SINGLE = frozenset(k for k in Kind if k.real and not k.outside and k is not Kind.CLOCK_PROVEN)
+"""Real faults that belong to no storm."""
 PERSON_TAKES = 240.0
 """Seconds of a real fleet until a person boots a machine whose job needs a person."""
 OWNER_TAKES = 300.0
@@ -41,6 +44,8 @@ class Trouble:
     """A Part that runs the plan from `starts_at` on.
 
     starts_at: monotonic time at which nodes are older than every rule's startupGrace.
+    is_interrupted: whether a breaker stops repairs now. Real faults that are due then are left out,
+        but for those of a storm: on a slow machine they would pile up until nothing is repaired.
     """
 
     name = "trouble"
@@ -70,6 +75,7 @@ class Trouble:
         self._rng = rng
         self._booting: set[str] = set()
         self.starts_at = 0.0
+        self.is_interrupted: Callable[[], bool] = lambda: False
         for host in hosts.values():
             host.cured = self._cured
             host.booted = self._booted
@@ -78,6 +84,8 @@ class Trouble:
         began = max(self.starts_at, self._clock.monotonic())
         for planned in self._planned:
             await self._clock.sleep(began + planned.at - self._clock.monotonic())
+            if planned.kind in SINGLE and self.is_interrupted():
+                continue
             for name in planned.nodes:
                 self._strike(self._hosts[name], planned)
 

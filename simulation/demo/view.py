@@ -14,6 +14,7 @@ from rich.text import Text
 from simulation.demo.fleet import ZONES
 from simulation.demo.ledger import Ledger
 from simulation.demo.observer import Observer
+from simulation.demo.summary import describe_slowness, is_too_slow
 
 WIDTH = 28
 ROWS = 8
@@ -55,6 +56,12 @@ class Screen:
     news: list[str] = field(default_factory=list)
     footer: str = ""
     seconds: float = 0.0
+    speed: float = 20.0
+    behind: float = 0.0
+    """The largest delay of the simulated fleet in seconds."""
+    progress: str = ""
+    """The progress of a rollout; empty for other scenarios."""
+    has_faults: bool = True
 
 
 def render(screen: Screen) -> RenderableType:
@@ -63,7 +70,7 @@ def render(screen: Screen) -> RenderableType:
     layout.split_column(
         Layout(_head(screen), size=2),
         Layout(_zones(screen), size=grid_height),
-        Layout(_jobs(screen), size=JOB_ROWS + 3),
+        Layout(_jobs(screen), size=(JOB_ROWS if screen.has_faults or screen.jobs else 1) + 3),
         Layout(name="low"),
         Layout(Text(screen.footer, style="bright_black", no_wrap=True), size=1),
     )
@@ -72,9 +79,22 @@ def render(screen: Screen) -> RenderableType:
 
 
 def _head(screen: Screen) -> RenderableType:
+    counts = Text((f"{screen.seconds:5.0f} s  "), "bold", no_wrap=True, overflow="ellipsis")
+    counts.append_text(_counts(screen))
+    for state, label in LEGEND:
+        cell, style = CELLS[state]
+        counts.append(f"{cell} ", style)
+        counts.append(f"{label} ", "bright_black")
+    return Group(Text(screen.title, style="bold", no_wrap=True), counts)
+
+
+def _counts(screen: Screen) -> Text:
+    if is_too_slow(screen.behind, screen.speed):
+        return Text(f"{describe_slowness(screen.behind)}  ", "yellow")
+    if not screen.has_faults:
+        return Text(f"{screen.progress or 'nothing fails by itself'}  ", "")
     real = sum(f.kind.real for f in screen.ledger.faults)
-    counts = Text.assemble(
-        (f"{screen.seconds:5.0f} s  ", "bold"),
+    return Text.assemble(
         f"faults {real}  ",
         (f"healed {len(screen.ledger.healed)}  ", "green"),
         "false actions ",
@@ -83,11 +103,6 @@ def _head(screen: Screen) -> RenderableType:
         _zero(len(screen.observer.limit_violations)),
         "  ",
     )
-    for state, label in LEGEND:
-        cell, style = CELLS[state]
-        counts.append(f"{cell} ", style)
-        counts.append(f"{label} ", "bright_black")
-    return Group(Text(screen.title, style="bold", no_wrap=True), counts)
 
 
 def _zero(count: int) -> tuple[str, str]:
@@ -152,7 +167,8 @@ def _jobs(screen: Screen) -> RenderableType:
         table.add_row(*_row(job))
     counts = Counter(_phase(j) for j in jobs)
     totals = "  ".join(f"{phase} {count}" for phase, count in sorted(counts.items()))
-    return Panel(table, title=f"jobs: {totals or 'none yet'}", title_align="left", padding=(0, 0))
+    none = "none yet" if screen.has_faults else "no job: no node has a fault"
+    return Panel(table, title=f"jobs: {totals or none}", title_align="left", padding=(0, 0))
 
 
 def choose_jobs(jobs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -164,6 +164,10 @@ class Watching:
                 )
         self._on_job(node, phase, (status.get("hold") or {}).get("reason") or "")
 
+    def has_active_breaker(self) -> bool:
+        """Return whether the policy's status shows a breaker that is open or half-open."""
+        return any(state != "Closed" for _, state in self.breakers)
+
     @property
     def breakers(self) -> list[tuple[str, str]]:
         """Return (scope, state) of each breaker in the policy's status."""

@@ -125,6 +125,8 @@ class DemoWorld:
             if scenario.rollout
             else None
         )
+        if scenario.pauses:
+            self.trouble.is_interrupted = self.watching.has_active_breaker
         self._blocked = False
         for host in self.hosts.values():
             host.changed = self._host_changed

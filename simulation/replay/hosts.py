@@ -5,12 +5,13 @@ system are replaced by requests to an agent, which are answered after the time i
 only take time are replaced by waits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 
 from defender.server.store import LIFE
 from kubenode.api.v1alpha1 import Disruption, Rung, Step
-from kubenode.api.v1alpha1.ladder import MigrateStep, Verify, WaitStep
+from kubenode.api.v1alpha1.ladder import MigrateStep, WaitStep
 from kubenode.api.v1alpha1.steps import (
     AgentAction,
     AgentStep,
@@ -18,6 +19,7 @@ from kubenode.api.v1alpha1.steps import (
     PodPolicy,
     PodPolicyMode,
 )
+from remedy.job.model import Job
 
 SECOND = timedelta(seconds=1)
 TAKES: Mapping[str, timedelta] = {
@@ -42,6 +44,8 @@ HEALS_AFTER = 30 * SECOND
 WITHIN_A_PERMIT = LIFE - timedelta(minutes=1)
 """A request to an agent must end before the permit expires, so replaced steps take no longer."""
 BOOTS = frozenset({"reboot", "powerOn", "powerCycle"})
+EVICTED = frozenset({PodPolicyMode.DELETE_AFTER, PodPolicyMode.GANG})
+"""Modes of pod policies that depend on owners of pods."""
 REAL = frozenset(
     {
         "cordon",
@@ -56,17 +60,21 @@ REAL = frozenset(
 """Steps, besides those that set a key, that production code carries out on the simulated Node."""
 
 
-def played(ladder: list[Rung]) -> list[Rung]:
-    """Return the ladder as it is run here, with the same rungs, steps and disruption classes."""
-    return [
+def play_ladder(job: Job, ladder: list[Rung], *, checks: bool) -> Job:
+    """Return the job with the ladder as it is run here: the same rungs, steps and classes.
+
+    checks: whether `verify.checks` are requested. Without them the evidence alone is the proof.
+    """
+    played = [
         Rung.model_construct(
             name=rung.name,
             disruption=rung.disruption_class,
             steps=[_played(step) for step in rung.steps],
-            verify=_proof(rung.verify),
+            verify=rung.verify if checks else rung.verify.model_copy(update={"checks": []}),
         )
         for rung in ladder
     ]
+    return replace(job, spec=job.spec.model_copy(update={"ladder": played}))
 
 
 def takes(step: Step) -> timedelta:
@@ -76,6 +84,16 @@ def takes(step: Step) -> timedelta:
 def heals(step: Step) -> bool:
     """Return whether this step can end a fault."""
     return step.disruption is not Disruption.NONE and step.name not in ("cordon", "migrate")
+
+
+def list_unsimulated(rung: Rung) -> Iterator[str]:
+    """Yield what a run of this rung leaves out, as clauses."""
+    migrations = [step.migrate for step in rung.steps if step.migrate is not None]
+    modes = {policy.mode for step in migrations for policy in step.pod_policies}
+    for mode in sorted(modes & EVICTED):
+        yield f"pods with the policy {mode} are evicted one by one"
+    if any(step.surge != "None" for step in migrations):
+        yield "no pod is started elsewhere before an eviction (surge)"
 
 
 def _played(step: Step) -> Step:
@@ -102,10 +120,6 @@ def _migrate(step: MigrateStep) -> MigrateStep:
 
 
 def _plain(policy: PodPolicy) -> PodPolicy:
-    if policy.mode not in (PodPolicyMode.DELETE_AFTER, PodPolicyMode.GANG):
+    if policy.mode not in EVICTED:
         return policy
     return policy.model_copy(update={"mode": PodPolicyMode.EVICT, "after": None, "gang": None})
-
-
-def _proof(verify: Verify) -> Verify:
-    return verify.model_copy(update={"checks": []})

@@ -5,6 +5,7 @@ from datetime import datetime
 from kubenode.api.v1alpha1 import JobPhase
 from kubenode.api.v1alpha1.remedyoperationjob import Hold, StepState
 from remedy.job.model import Job
+from remedy.job.records import FIRST_CHECK
 from simulation.replay.records import HoldSpan, JobRecord, RungRun, StepRun
 
 ENDED = (StepState.DONE, StepState.FAILED, StepState.CANCELLED)
@@ -52,12 +53,13 @@ def _update_hold(record: JobRecord, hold: Hold | None, now: datetime) -> None:
 def _stepped(record: JobRecord, before: Job, after: Job, now: datetime) -> None:
     """Record runs of steps, in the order of their starts.
 
-    A step that starts again is a new run. A step that waits to start again has failed.
+    A step that starts again is a new run. A step that waits to start again has failed. Checks of
+    `verify.checks` are no steps of the rung.
     """
     known = {(s.rung, s.index, s.attempts): s.state for s in before.status.steps}
     for step in after.status.steps:
         key = step.rung, step.index, step.attempts
-        if step.started_at is None or known.get(key) is step.state:
+        if step.started_at is None or known.get(key) is step.state or step.index >= FIRST_CHECK:
             continue
         mine = record.ladder[step.rung].steps[step.index]
         run = record.runs.get(key)

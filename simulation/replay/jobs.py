@@ -3,17 +3,20 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from heapq import heappop, heappush
 
 from prometheus_client import CollectorRegistry
 
 from kubenode.api.cordon import CORDONED_BY
 from kubenode.api.v1alpha1 import Disruption, NodeRemedier, RemedyOperationJob, Rung, Verdict
+from kubenode.api.v1alpha1.leaves import EventLeaf
 from kubenode.api.v1alpha1.remedyoperationjob import (
     AgentAnswers,
     AgentRequest,
     ApprovalDecision,
     RequestState,
+    StepState,
 )
 from kubenode.runtime.fence import AlwaysLeader
 from remedy.job.controller import JobController
@@ -33,6 +36,7 @@ from remedy.job.model import (
     StepAct,
 )
 from remedy.job.nodes import observe_node, same
+from remedy.job.records import FIRST_CHECK
 from remedy.job.stepaccess import StepAccess
 from remedy.job.steps.node_keys import NodeKeyAct, NodeKeyActor
 from remedy.job.steps.notify import NotifyAct
@@ -54,6 +58,10 @@ from simulation.replay.records import JobRecord
 
 Later = Callable[[datetime, Callable[[], None]], None]
 Moved = Callable[[str], None]
+Heals = Callable[[JobRecord, Rung], bool]
+"""Reports whether a repair of this rung ends the fault."""
+STAYS = "no repair has ended the fault: see `outcome`"
+"""Output of a check that fails."""
 
 
 @dataclass(slots=True)
@@ -86,7 +94,8 @@ class Jobs:
 
     later: schedules a call at a later time.
     moved: called with the node of a job that was created, changed its phase or was deleted.
-    heals: whether a step of a rung ends the fault.
+    heals: whether a step of a rung ends the fault. None: only what is fed in ends a fault, and
+        checks are not simulated.
     cure: ends the evidence of a rule for a node.
     planned: returns the HostEvents that a job was made for.
     booted_at: returns the last boot of a node, as rules read it.
@@ -102,7 +111,7 @@ class Jobs:
         judge: Judge,
         later: Later,
         moved: Moved,
-        heals: Callable[[JobRecord, Rung], bool],
+        heals: Heals | None,
         cure: Callable[[str, NodeRemedier], None],
         planned: Callable[[Job], tuple[EventObservation, ...]],
         booted_at: Callable[[str], datetime | None],
@@ -142,9 +151,7 @@ class Jobs:
         obj.metadata.uid = f"job-uid-{self._made}"
         obj.metadata.creation_timestamp = self._clock.now()
         obj.metadata.resource_version = "1"
-        job = Job.of(obj)
-        ladder = hosts.played(obj.spec.ladder)
-        job = replace(job, spec=job.spec.model_copy(update={"ladder": ladder}))
+        job = hosts.play_ladder(Job.of(obj), obj.spec.ladder, checks=self._heals is not None)
         entry = self._entries[job.name] = ReplayedJob(obj, job, record)
         self._wake(entry, self._clock.now())
         self._budget.job_changed(job.name, obj)
@@ -199,6 +206,7 @@ class Jobs:
         if result.requeue_after is not None:
             self._wake(entry, self._clock.now() + result.requeue_after)
         self._play(entry)
+        self._play_checks(entry)
 
     def person(self, node: str, word: str) -> None:
         """Apply a person's decision to every open job of the node.
@@ -241,21 +249,58 @@ class Jobs:
         step = rung.steps[record.index]
         failed = step.name in self._fails
         state = RequestState.FAILED if failed else RequestState.DONE
-        given = job.status.agent.requests if job.status.agent is not None else {}
         answer = AgentRequest(state=state, started_at=record.asked_at, finished_at=now)
-        answers = AgentAnswers(requests={**given, request: answer})
-        entry.job = job.having(agent=answers)
-        self._wake(entry, now)
+        self._write_answer(entry, request, answer)
         if failed:
             return
         node = job.spec.node_name
         if step.name in hosts.BOOTS and node in self._fleet.nodes:
             self._fleet.boot(node)
         if step.name == "replace":
-            entry.replaced = True
+            entry.replaced = True  # the new node is proof enough
+            entry.job = hosts.play_ladder(entry.job, entry.obj.spec.ladder, checks=False)
             self._later(now, lambda: self._fleet.renew(node, now))
-        if hosts.heals(step) and self._heals(entry.record, rung):
+        helps = self._heals is not None and self._heals(entry.record, rung)
+        if hosts.heals(step) and helps:
             self._later(now + hosts.HEALS_AFTER, lambda: self._healed(entry))
+
+    def _write_answer(self, entry: ReplayedJob, request: str, answer: AgentRequest) -> None:
+        agent = entry.job.status.agent
+        answers = {**(agent.requests if agent is not None else {}), request: answer}
+        entry.job = entry.job.having(agent=AgentAnswers(requests=answers))
+        self._wake(entry, self._clock.now())
+
+    def _play_checks(self, entry: ReplayedJob) -> None:
+        """Schedule the answers to checks that the job has just requested."""
+        for record in entry.job.status.steps:
+            pending = record.index >= FIRST_CHECK and record.state is StepState.RUNNING
+            if not pending or record.request_id in entry.requested:
+                continue
+            entry.requested.add(record.request_id)
+            check = entry.obj.spec.ladder[record.rung].verify.checks[record.index - FIRST_CHECK]
+            answer = partial(self._answer_check, entry, record.request_id)
+            self._later(self._clock.now() + hosts.takes(check), answer)
+
+    def _answer_check(self, entry: ReplayedJob, request: str) -> None:
+        """Let the check pass if a repair of this job, or the timeline, has ended the fault."""
+        passes = entry.healed or self._is_withdrawn(entry)
+        answer = AgentRequest(
+            state=RequestState.DONE if passes else RequestState.FAILED,
+            finished_at=self._clock.now(),
+            code=0 if passes else 1,
+            output="" if passes else STAYS,
+        )
+        self._write_answer(entry, request, answer)
+
+    def _is_withdrawn(self, entry: ReplayedJob) -> bool:
+        """Report whether reporters have withdrawn the evidence.
+
+        An Event is never withdrawn: that it leaves its window says nothing about the fault.
+        """
+        leaves = entry.record.rule.spec.when.leaves()
+        if any(isinstance(leaf, EventLeaf) for leaf in leaves):
+            return False
+        return finished(self._judge.fault(entry.job)).gone is Truth.TRUE
 
     def _healed(self, entry: ReplayedJob) -> None:
         entry.healed = True
@@ -390,11 +435,7 @@ class Jobs:
         entry = self._entries[job.name]
         if entry.replaced:
             return FaultAssessment(Truth.FALSE, Truth.FALSE, agreed=True, gone=Truth.TRUE)
-        fault = await self._judge.fault(job)
-        checked = entry.obj.spec.ladder[job.status.rung].verify.checks
-        if checked and entry.healed:
-            return replace(fault, gone=Truth.TRUE)
-        return fault
+        return await self._judge.fault(job)
 
     def observe_pods(self, job: Job) -> Pods:
         """Return the remaining pods; none if the Node is gone, since its pods went with it."""

@@ -25,6 +25,7 @@ class CaseResult:
     case: RuleTestCase
     failures: Sequence[Failed]
     seconds: float
+    unsimulated: Sequence[str] = ()
 
 
 def junit_xml(results: Sequence[CaseResult]) -> str:

@@ -23,13 +23,15 @@ from rules.engines.crosscheck import CrossCheck
 from rules.facts import FactSet
 from rules.program import RuleVersion
 from simulation.replay.expectations import Difference, differences
+from simulation.replay.hosts import list_unsimulated
+from simulation.replay.jobs import Heals
 from simulation.replay.junit import CaseResult, junit_xml
 from simulation.replay.moments import instant
 from simulation.replay.records import JobRecord
 from simulation.replay.signals import NodeSnapshot
 from simulation.replay.testfile import Outcome, RuleTestCase, cases
 from simulation.replay.timeline import Entry, Wrong
-from simulation.replay.world import Heals, World, heals, stays
+from simulation.replay.world import World, heals, stays
 
 Engine = Literal["both", "reference"]
 
@@ -51,8 +53,9 @@ def command(
     with _diagnoser(engine) as diagnoser:
         for case in selected:
             began = clock.monotonic()
-            failures = run(case, diagnoser)
-            results.append(CaseResult(case, failures, clock.monotonic() - began))
+            failures, unsimulated = run_case(case, diagnoser)
+            took = clock.monotonic() - began
+            results.append(CaseResult(case, failures, took, unsimulated))
     if junit is not None:
         junit.write_text(junit_xml(results), encoding="utf-8")
     _tell(results, output)
@@ -145,14 +148,23 @@ class Failure:
 
 def run(case: RuleTestCase, both: LoadedOnce | None) -> list[Failure]:
     """Run one test and return what does not hold. Raises Refusal for invalid rules or policies."""
+    return run_case(case, both)[0]
+
+
+def run_case(case: RuleTestCase, both: LoadedOnce | None) -> tuple[list[Failure], tuple[str, ...]]:
+    """Run one test. Return what does not hold, and what its jobs did that is not simulated.
+
+    Raises Refusal for invalid rules or policies.
+    """
     diagnoser = None if case.settings.engines == "reference" else both
     world = _world(case, diagnoser)
     if world.rejected:
         place = case.where()
-        return [
+        refused = [
             Failure(place, Difference("rules", f"rule {name} is refused: {why}"))
             for name, why in sorted(world.rejected.items())
         ]
+        return refused, ()
     before = _disagreements(diagnoser)
     _populate(case, world)
     failures = []
@@ -170,7 +182,17 @@ def run(case: RuleTestCase, both: LoadedOnce | None) -> list[Failure]:
     if (differ := _disagreements(diagnoser) - before) > 0:
         text = f"the rule engines do not agree in {differ} places: this is a defect of KubeNode"
         failures.append(Failure(case.where(), Difference("engines", text)))
-    return failures
+    return failures, tuple(describe_unsimulated(world.jobs))
+
+
+def describe_unsimulated(jobs: Sequence[JobRecord]) -> Iterator[str]:
+    """Yield in one sentence each what the jobs' rungs would do on a cluster and did not do here."""
+    for job in jobs:
+        ran = {rung.name for rung in job.rungs if rung.ran is not None}
+        for rung in job.ladder:
+            if rung.name in ran:
+                for clause in list_unsimulated(rung):
+                    yield f"rule {job.remedier}, rung {rung.name}: {clause}"
 
 
 def _disagreements(diagnoser: LoadedOnce | None) -> int:
@@ -260,6 +282,8 @@ def _tell(results: Sequence[CaseResult], output: str) -> None:
         for result in failed:
             for line in format_result(result):
                 typer.echo(line)
+    for line in dict.fromkeys(line for result in results for line in result.unsimulated):
+        typer.echo(f"not simulated: {line}", err=True)
     files = len({result.case.file for result in results})
     took = sum(result.seconds for result in results)
     typer.echo(
@@ -284,6 +308,7 @@ def _as_json(result: CaseResult) -> dict[str, Any]:
         "test": result.case.test.name,
         "passed": not result.failures,
         "seconds": round(result.seconds, 3),
+        "notSimulated": list(dict.fromkeys(result.unsimulated)),
         "failures": [
             {
                 "place": failure.place,

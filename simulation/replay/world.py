@@ -44,7 +44,7 @@ from simulation.replay.compilation import Compiled
 from simulation.replay.deliveries import Deliveries
 from simulation.replay.fleet import LONG_AGO, PODS, Fleet, healthy
 from simulation.replay.happenings import Happenings
-from simulation.replay.jobs import Jobs
+from simulation.replay.jobs import Heals, Jobs
 from simulation.replay.leases import Leases
 from simulation.replay.moments import instant
 from simulation.replay.noderecords import SimulatedRecords
@@ -59,7 +59,6 @@ START = datetime(2026, 1, 5, 12, 0, tzinfo=UTC)
 LONGEST = timedelta(hours=1)
 ROUNDS = 100
 """Rounds at one instant, more than any sequence of acts takes. More rounds mean a bug here."""
-Heals = Callable[[JobRecord, Rung], bool]
 
 
 class Engine(Protocol):
@@ -103,7 +102,8 @@ class World:
     compiled: that engine, with rules that an earlier world has compiled.
     policies: empty for the default of Kube Defender.
     unlimited: Kube Defender grants every request.
-    heals: whether a rung's repair ends the fault: `stays` (never), `heals`, or a function.
+    heals: whether a rung's repair ends the fault: `stays` (never), `heals`, or a function. None:
+        only entries end a fault, and `verify.checks` are not simulated.
     fails: names of steps that fail.
     """
 
@@ -116,7 +116,7 @@ class World:
         diagnoser: Engine | None = None,
         compiled: Compiled | None = None,
         start: datetime = START,
-        heals: Heals = stays,
+        heals: Heals | None = None,
         fails: Collection[str] = (),
     ) -> None:
         self.start = start

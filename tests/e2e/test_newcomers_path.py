@@ -224,10 +224,10 @@ class Newcomer:
     def writes_the_first_rule(self) -> None:
         """Steps 1 to 5."""
         rules = self._clone.folder / "my-rules"
-        rules.mkdir()
+        (rules / "tests").mkdir(parents=True)
         rule = self.shown("kind: NodeRemedier", -1)
         (rules / f"{RULE}.yaml").write_text(rule)
-        (rules / f"{RULE}.test.yaml").write_text(self.shown(f"rules: [{RULE}.yaml]"))
+        (rules / f"tests/{RULE}.test.yaml").write_text(self.shown(f"rules: [../{RULE}.yaml]"))
         (self._clone.folder / "worn.jsonl").write_text(self.shown('"lifecycle"'))
         self.types(self.shown("kubenode rules lint my-rules"))
         self.types(self.shown("kubenode rules test my-rules"))
@@ -237,7 +237,7 @@ class Newcomer:
     def lets_it_watch(self) -> None:
         """Step 6: it says what it would do, and does nothing."""
         path = f"{OUR_PATH}/noderemediers/{RULE}"
-        self.types(f"kubectl apply -f my-rules/{RULE}.yaml")
+        self.types("kubectl apply -f my-rules")
         self.until(
             lambda: self._plane.get(path).get("status", {}).get("phase") == "Active",
             "the rule is loaded",

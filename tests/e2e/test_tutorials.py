@@ -1,4 +1,4 @@
-"""The tutorials on rollouts and on Kube Defender, followed on the demo that they start."""
+"""The tutorials, followed on the demo that they start."""
 
 from pathlib import Path
 
@@ -39,6 +39,27 @@ def test_first_rollout_stops_goes_on_and_goes_back(tmp_path: Path) -> None:
         reader.wait_for_output("kubenode component sets", r"^node-exporter .* 2 \(5\)", PATIENCE)
         reader.type_block('"component":"containerd-2.1.3"')
         reader.wait_for_output("kubenode component sets", r"^containerd .* RollingBack", PATIENCE)
+    assert reader.untyped_blocks() == []
+
+
+def test_first_rule_ends_in_a_healed_node(tmp_path: Path) -> None:
+    reader = Reader("docs/tutorial-first-rule.md", tmp_path, NODE="n00009")
+    rule = "disk-wearing-out"
+    reader.type_block("kubenode rules schema")
+    reader.type_block("kubenode rules lint my-rules")
+    reader.type_block("kubenode rules test my-rules")
+    reader.save_block('"lifecycle"', "worn.jsonl")
+    assert rule in reader.type_block("kubenode rules replay --from worn.jsonl")
+    with reader.run_demo("--scenario quiet", *SEED):
+        reader.type_block("kubectl apply -f my-rules")
+        reader.type_block("NODE=n00009", 0, 1)
+        shadowed = "kubenode job list --node $NODE --phase Shadowed -o wide"
+        reader.wait_for_output(shadowed, rule, PATIENCE)
+        reader.type_block('"mode":"Enforce"')
+        jobs = "kubectl get knj -l kubenode.io/remedier=disk-wearing-out"
+        reader.wait_for_output(jobs, "Verifying", PATIENCE)
+        reader.type_block("SpareFine")
+        reader.wait_for_output(jobs, "Succeeded", PATIENCE)
     assert reader.untyped_blocks() == []
 
 

@@ -63,6 +63,7 @@ class FreshClone:
         (folder / "lib" / version / "site-packages" / "clone.pth").write_text(paths)
         self.kubenode.write_text(SCRIPT.format(python=folder / "bin/python"))
         self.kubenode.chmod(0o755)
+        (folder / ".ready-run").touch()
         (folder / ".ready").touch()
 
 

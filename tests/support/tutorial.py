@@ -29,18 +29,22 @@ KUBECONFIG = re.compile(r"kubectl --kubeconfig (\S+)")
 COMMAND_SECONDS = 60.0
 START_SECONDS = 120.0
 LINES_KEPT = 200
-UNTYPED = re.compile(r"^export (?:PATH|KUBECONFIG)=.*$\n?", re.MULTILINE)
+UNTYPED = re.compile(r"^(?:export (?:PATH|KUBECONFIG)=.*|make venv)$\n?", re.MULTILINE)
 """What `Reader` sets itself: the path of a checkout, and that of the running demo."""
 
 
 class Reader:
-    """Reader of one page, who types its blocks in `folder`."""
+    """Reader of one page, who types its blocks in `folder`.
 
-    def __init__(self, page: str, folder: Path) -> None:
+    variables: what the page sets in one block and reads in another.
+    """
+
+    def __init__(self, page: str, folder: Path, **variables: str) -> None:
         text = (ROOT / page).read_text()
-        self.folder = folder
+        self.folder, self._variables = folder, variables
         saved = SAVED.findall(text)
         for name, content in saved:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(content)
         files = {content for _, content in saved}
         self._blocks: list[str] = [block for block in BLOCK.findall(text) if block not in files]
@@ -70,6 +74,12 @@ class Reader:
                 demo.send_signal(signal.SIGINT)
                 demo.wait(COMMAND_SECONDS)
                 follow.join(COMMAND_SECONDS)
+
+    def save_block(self, phrase: str, name: str) -> None:
+        """Save the first block with this phrase as a file."""
+        block = self._block(phrase)
+        (self.folder / name).write_text(block)
+        self._typed.add(block)
 
     def type_block(self, phrase: str, *codes: int) -> str:
         """Type the first block with this phrase, and return its output.
@@ -130,6 +140,7 @@ class Reader:
 
     def _run(self, text: str) -> subprocess.CompletedProcess[str]:
         variables = environment(KUBECONFIG=self._kubeconfig, HOME=str(self.folder))
+        variables |= self._variables
         programs = (str(Path(sys.executable).parent), str(control_plane_folder()))
         variables["PATH"] = ":".join((*programs, variables["PATH"]))
         return subprocess.run(

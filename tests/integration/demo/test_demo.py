@@ -222,7 +222,7 @@ def test_on_a_terminal_it_draws_the_fleet_and_ends_with_the_summary() -> None:
         assert b"zone-a: 20 nodes" in shown
         assert b"every duration of rules and policy is divided by 20" in shown
         process.send_signal(signal.SIGINT)
-        last = read_until(ours, b'"timeToHeal"', 30)
+        last = read_until(ours, b"The observer judged", 30)
         assert process.wait(timeout=30) == 0
         assert b"\x1b[?1049l" in last  # the screen is given back
     finally:

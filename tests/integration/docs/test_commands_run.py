@@ -71,12 +71,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files of the tutorial, where it says that they are saved."""
     folder = tmp_path_factory.mktemp("site")
     rules = folder / "my-rules"
-    rules.mkdir()
+    (rules / "tests").mkdir(parents=True)
     drafts = [text for text in TUTORIAL if "kind: NodeRemedier" in text]
     (folder / "draft.yaml").write_text(drafts[0])
     (rules / f"{RULE}.yaml").write_text(drafts[-1])
     tests = next(text for text in TUTORIAL if text.startswith("rules: ["))
-    (rules / f"{RULE}.test.yaml").write_text(tests)
+    (rules / f"tests/{RULE}.test.yaml").write_text(tests)
     (folder / "worn.jsonl").write_text(next(text for text in TUTORIAL if '"lifecycle"' in text))
     return folder
 

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
+from kubenode.cli.documents import files
 from kubenode.cli.exits import Refusal
 from simulation.replay.junit import CaseResult, junit_xml
 from simulation.replay.testfile import RACK, ZONE, RuleTestCase, cases
-from simulation.replay.testing import LoadedOnce, collected, format_result, run
+from simulation.replay.testing import LoadedOnce, collected, format_result, run, run_case
 from simulation.replay.timeline import Wrong
 
 RULE = """\
@@ -220,3 +222,111 @@ def test_junit_names_files_tests_and_failures(folder: Path) -> None:
     xml = junit_xml([CaseResult(case, run(case, NO_ENGINE), 0.25)])
     assert 'failures="1"' in xml and 'time="0.250"' in xml and "it is &lt;sick&gt;" in xml
     assert "<failure message=" in xml and "expected sick, there is none" in xml
+
+
+CHECKED = """\
+apiVersion: kubenode.io/v1alpha1
+kind: NodeRemedier
+metadata: {name: oops}
+spec:
+  mode: Enforce
+  faultClass: oops
+  nodes: {all: true}
+  when: {event: {reason: Oops, count: 1, within: WINDOW}}
+  groupWait: 0s
+  onGiveUp: Hold
+  ladder:
+    - name: boot
+      steps: [{cordon: {}}, {reboot: {}}]
+      verify: &proof
+        for: 1m
+        timeout: 15m
+        checks: [{agent: {action: RunCheck, check: disk-health}}]
+    - name: empty
+      steps: [{cordon: {}}, {reboot: {}}]
+      verify: *proof
+"""
+
+
+@pytest.mark.parametrize(
+    ("outcome", "window", "expect"),
+    [
+        ("stays", "3h", {"rung": "empty", "phase": "NeedsHuman"}),
+        ("stays", "10m", {"rung": "empty", "closeReason": "FaultGone"}),
+        ("heals", "3h", {"rung": "boot", "closeReason": "ChecksPassed"}),
+        ("{boot: heals}", "3h", {"rung": "boot", "closeReason": "ChecksPassed"}),
+        ("{empty: heals}", "3h", {"rung": "empty", "closeReason": "ChecksPassed"}),
+    ],
+)
+def test_checks_pass_only_when_the_outcome_heals(
+    folder: Path, outcome: str, window: str, expect: dict[str, Any]
+) -> None:
+    """An Event that leaves its window ends the job before its next rung, and proves nothing."""
+    (folder / "oops.yaml").write_text(CHECKED.replace("WINDOW", window))
+    keys = ", ".join(f"{key}: {value}" for key, value in expect.items())
+    (case,) = written(
+        folder,
+        f"""\
+        rules: [oops.yaml]
+        policy: none
+        outcome: {outcome}
+        tests:
+          - name: an oops
+            timeline: [{{at: 0s, node: a, event: {{reason: Oops}}}}]
+            expect: [{{at: 2h, node: a, {keys}, jobs: 1}}]
+        """,
+    )
+    assert [f.difference.message for f in run(case, NO_ENGINE)] == []
+
+
+def test_checks_pass_when_the_timeline_withdraws_the_evidence(folder: Path) -> None:
+    """As after a repair by a person: without the report, no rung would help."""
+    rule = CHECKED.replace(
+        "{event: {reason: Oops, count: 1, within: WINDOW}}", "{condition: {type: Oops}}"
+    )
+    (folder / "oops.yaml").write_text(rule)
+    (case,) = written(
+        folder,
+        """\
+        rules: [oops.yaml]
+        policy: none
+        tests:
+          - name: an oops
+            timeline:
+              - {at: 0s, node: a, condition: {type: Oops, status: "True"}}
+              - {at: 10m, node: a, condition: {type: Oops, status: "False"}}
+            expect:
+              - {at: 9m, node: a, phase: Verifying, rung: boot}
+              - {at: 2h, node: a, rung: boot, closeReason: Proven}
+        """,
+    )
+    assert [f.difference.message for f in run(case, NO_ENGINE)] == []
+
+
+GANG = "{migrate: {podPolicies: [{mode: Gang, gang: {groupBy: job}}]}}"
+
+
+def test_what_is_not_simulated_is_named_for_rungs_that_ran(folder: Path) -> None:
+    ladder = "ladder: [{name: boot, steps: [{cordon: {}}, %s{reboot: {}}]}]"
+    (folder / "sick.yaml").write_text(
+        RULE.replace(ladder % "", ladder % f"{GANG}, ").replace("DryRun", "Enforce")
+    )
+    (case,) = written(folder, GOOD)
+    found, unsimulated = run_case(case, NO_ENGINE)
+    clause = "pods with the policy Gang are evicted one by one"
+    assert found == [] and unsimulated == (f"rule sick, rung boot: {clause}",)
+    (quiet,) = written(
+        folder, GOOD.replace('"True"', '"False"').replace("job: sick, rung: boot", "job: none")
+    )
+    assert run_case(quiet, NO_ENGINE) == ([], ())
+
+
+def test_tests_in_a_folder_of_their_own_leave_only_rules_beside_them(folder: Path) -> None:
+    """`kubectl apply -f FOLDER` reads each file there and no folder inside."""
+    (folder / "tests").mkdir()
+    text = GOOD.replace("[sick.yaml]", "[../sick.yaml]")
+    (case,) = written(folder, text, "tests/sick.test.yaml")
+    assert run(case, NO_ENGINE) == []
+    assert [c.test.name for c in collected([folder])] == ["it is sick"]
+    assert files([folder]) == [folder / "sick.yaml"]
+    assert [p.name for p in folder.iterdir() if p.is_file()] == ["sick.yaml"]

@@ -1,7 +1,7 @@
 """The demo's people: they boot what is handed over to them and is not well, each node once."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +10,7 @@ from support.clock import FakeClock
 from support.running import running
 
 from simulation.demo.agenda import Agenda
-from simulation.demo.faults import Kind
+from simulation.demo.faults import Kind, Planned
 from simulation.demo.fleet import places
 from simulation.demo.hosts import KUBELET, DemoHost, Illness, Mark
 from simulation.demo.ledger import EndedBy, Ledger
@@ -23,7 +23,7 @@ NOBODY: Any = None
 class Site:
     """One host, its machine, and the people."""
 
-    def __init__(self) -> None:
+    def __init__(self, planned: Iterable[Planned] = ()) -> None:
         self.clock, self.ledger = FakeClock(), Ledger()
         self.host = DemoHost(places(6)[4])
         self.agenda = Agenda("people", self.clock)
@@ -31,7 +31,16 @@ class Site:
         rng = random.Random(1)
         self.machines = Machines(hosts, self.agenda, self.clock, 1.0, rng)
         self.trouble = Trouble(
-            NOBODY, hosts, iter(()), self.ledger, NOBODY, NOBODY, self.agenda, self.clock, 1.0, rng
+            NOBODY,
+            hosts,
+            iter(planned),
+            self.ledger,
+            NOBODY,
+            NOBODY,
+            self.agenda,
+            self.clock,
+            1.0,
+            rng,
         )
 
     async def a_person_was_there(self) -> None:
@@ -66,3 +75,15 @@ async def test_nobody_comes_to_a_node_that_is_well() -> None:
     site.trouble.call_person(site.host.name)
     await site.a_person_was_there()
     assert site.host.boot_id == before
+
+
+@pytest.mark.parametrize("kind", [Kind.KUBELET_DOWN, Kind.STORM])
+@pytest.mark.parametrize("interrupted", [False, True])
+async def test_no_single_fault_begins_while_a_breaker_is_open(
+    kind: Kind, interrupted: bool
+) -> None:
+    site = Site([Planned(5.0, kind, (places(6)[4].name,))])
+    site.trouble.is_interrupted = lambda: interrupted
+    async with running(site.trouble.run()):
+        await site.clock.advance(timedelta(seconds=6))
+    assert site.host.well == (interrupted and kind is Kind.KUBELET_DOWN)

@@ -12,7 +12,8 @@ from simulation.demo.scenarios import MIXED, OF_ITS_OWN, OPENING, SCENARIOS, STO
 
 FLEET = places(300)
 ZONE = {p.name: p.zone for p in FLEET}
-EVERY = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=list(SCENARIOS))
+FAULTY = [scenario for scenario in SCENARIOS.values() if not scenario.quiet]
+EVERY = pytest.mark.parametrize("scenario", FAULTY, ids=[s.name for s in FAULTY])
 
 
 def plan(seed: int, scenario: Scenario = MIXED) -> Plan:
@@ -121,3 +122,8 @@ def test_a_flap_is_shorter_than_any_rule_waits() -> None:
     check_interval = 10 / 20
     assert flap.lasts is not None
     assert flap.lasts + check_interval < 30 / 20
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_quiet_scenario_has_no_faults(seed: int) -> None:
+    assert list(plan(seed, SCENARIOS["quiet"])) == []

@@ -1,12 +1,13 @@
 """The last line of a run: figures from the ledger and the observer."""
 
 import json
+from dataclasses import replace
 
 from kubenode.api.v1alpha1 import default_policy
 from simulation.demo.faults import Kind
 from simulation.demo.ledger import EndedBy, Ledger
-from simulation.demo.observer import Observer
-from simulation.demo.summary import Run, spread, summary
+from simulation.demo.observer import Observer, ObserverFinding
+from simulation.demo.summary import BEHIND, Run, describe, is_too_slow, spread, summary
 
 RUN = Run(scenario="mixed", nodes=300, seed=7, speed=20, seconds=60.04)
 
@@ -60,3 +61,46 @@ def test_a_job_answers_the_oldest_real_fault_of_its_node() -> None:
     ledger.decided("a", "job-1", 3.0)
     ledger.decided("a", "job-2", 4.0)
     assert (first.job, second.job) == ("job-1", "job-2")
+
+
+def told(behind: float) -> tuple[dict[str, object], str]:
+    """The summary of a run with one false action, and its sentences."""
+    ledger = Ledger()
+    observer = Observer(default_policy(), ledger)
+    observer.false_actions.append(ObserverFinding(1.0, "n00265", "asked for power off"))
+    found = summary(replace(RUN, behind=behind), ledger, observer, [])
+    return found, "\n".join(describe(found))
+
+
+def test_figures_of_a_machine_that_is_too_slow_are_not_judged() -> None:
+    found, text = told(BEHIND + 0.1)
+    assert (found["figuresMeaningful"], found["falseActions"]) == (False, 1)
+    assert "not meaningful" in text and "n00265" not in text and "without a fault" not in text
+
+
+def test_figures_of_a_machine_that_keeps_up_are_told_with_the_findings() -> None:
+    found, text = told(BEHIND)
+    assert found["figuresMeaningful"] is True
+    assert "1 without a fault of the node" in text and "n00265: asked for power off" in text
+    assert "not meaningful" not in text
+
+
+def test_the_sentences_of_a_rollout_say_where_it_stopped() -> None:
+    found, _ = told(0.0)
+    found["rollout"] = {
+        "phase": "Paused", "stoppedAtBatch": 3, "machines": 30, "machinesUpdated": 6,
+        "machinesRolledBack": 2,
+    }  # fmt: skip
+    text = "\n".join(describe(found))
+    assert "stopped at batch 3: 6 of 30 machines run the new version, 2 were rolled back" in text
+    assert "healed" not in text
+
+
+def test_acts_on_faults_that_the_user_brought_are_not_called_false() -> None:
+    found, _ = told(0.0)
+    text = "\n".join(describe(found | {"scenario": "quiet"}))
+    assert "judged no act" in text and "without a fault" not in text
+
+
+def test_a_slow_speed_allows_more_delay() -> None:
+    assert is_too_slow(10, 20) and not is_too_slow(10, 1) and is_too_slow(50, 1)

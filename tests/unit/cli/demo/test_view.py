@@ -10,7 +10,7 @@ from kubenode.api.v1alpha1 import default_policy
 from simulation.demo.books import PermitView
 from simulation.demo.fleet import places
 from simulation.demo.ledger import Ledger
-from simulation.demo.observer import NodeView, Observer
+from simulation.demo.observer import NodeView, Observer, ObserverFinding
 from simulation.demo.view import Screen, choose_jobs, render
 
 
@@ -111,3 +111,21 @@ def test_jobs_that_need_a_person_stand_above_those_that_run() -> None:
     shown = [job["status"]["phase"] for job in chosen]
     assert shown[:2] == ["NeedsHuman", "AwaitingApproval"]
     assert shown.count("AwaitingPermit") == 3 and len(shown) == 9
+
+
+def test_a_machine_that_is_too_slow_is_named_instead_of_false_actions() -> None:
+    screen = a_screen(300)
+    screen.observer.false_actions.append(ObserverFinding(1.0, "n00009", "cordoned"))
+    assert "false actions 1" in "\n".join(drawn(screen))
+    screen.behind = 10.7
+    text = "\n".join(drawn(screen))
+    assert "machine too slow (11 s behind): figures are not meaningful" in text
+    assert "false actions" not in text
+
+
+def test_a_scenario_without_faults_shows_its_progress_instead() -> None:
+    screen = a_screen(33)
+    screen.has_faults, screen.progress = False, "containerd: Progressing, batch 1 of 1"
+    text = "\n".join(drawn(screen))
+    assert "containerd: Progressing, batch 1" in text
+    assert "faults 0" not in text and "none yet" not in text
