@@ -34,6 +34,8 @@ def test_the_demo_heals_with_both_engines_and_the_unit_tests_pass(debian: Debian
     summary = json.loads(demo.stdout.splitlines()[-1])
     assert (summary["falseActions"], summary["limitViolations"]) == (0, 0)
     assert summary["healed"] > 0
+    tools = debian.run("make", "venv", limit=600)
+    assert tools.returncode == 0, tools.stderr[-3000:]
     python = "/kubenode/.venv/bin/python"
     options = ("-q", "-n", "2", "-m", "not exhaustive", "-p", "no:cacheprovider")
     unit = debian.run(python, "-m", "pytest", *options, *UNIT.split(), limit=600)
