@@ -81,7 +81,7 @@ class Scenario:
     sorts: weights of single faults.
     opening: the first single faults, in order.
     rollout: whether the nodes are Machines whose components are upgraded.
-    quiet: whether there are no faults.
+    quiet: whether there are no faults, nor budgets that allow no eviction.
     pauses: whether no single fault begins while a breaker is not closed.
     """
 

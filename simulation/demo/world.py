@@ -29,7 +29,7 @@ from simulation.demo.rollout import Rollout
 from simulation.demo.scenarios import Scenario
 from simulation.demo.trouble import Trouble
 from simulation.demo.watches import Watching
-from simulation.demo.workloads import NAMESPACE, SYSTEM, Workloads
+from simulation.demo.workloads import NAMESPACE, STUBBORN, SYSTEM, Workloads
 from simulation.hosts.components import SimulatedComponents
 
 NAMESPACES = ("kubenode-system", "kubenode-agents", "default", LEASES, SYSTEM, NAMESPACE)
@@ -91,6 +91,7 @@ class DemoWorld:
         self.machines = Machines(self.hosts, self.agenda, clock, speed, self._rng)
         soon = list(islice(scenario.plan(seed, self.places, speed), LOOKAHEAD))
         firsts = {p.kind: p.nodes[0] for p in reversed(soon)}
+        self._quiet = scenario.quiet
         self._by_hand = firsts.get(Kind.RUNTIME_HUNG, "")
         self.workloads = Workloads(
             kube,
@@ -142,6 +143,8 @@ class DemoWorld:
                 continue
         await all_at_once(WIDTH, [self._node(host) for host in self.hosts.values()])
         await self.workloads.create()
+        if self._quiet:
+            await self.workloads.loosen(STUBBORN)
         if self.rollout is not None:
             await self.rollout.create()
         if self._by_hand:
