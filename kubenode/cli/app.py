@@ -47,7 +47,9 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-explain_app = CommandGroup(help="Say why something is, or is not, done.")
+explain_app = CommandGroup(
+    help="Explain why KubeNode acts or does not act on a node, a job or a permit."
+)
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
@@ -94,7 +96,7 @@ def version() -> None:
 
 @app.command()
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Shell: bash, zsh or fish.")],
 ) -> None:
     """Print the completion script of a shell.
 
@@ -112,32 +114,35 @@ def completion(
 @app.command()
 def demo(
     scenario: Annotated[
-        str, typer.Option(help="What goes wrong: mixed, storm or rollout.")
+        str, typer.Option(help="Scenario: mixed, storm, rollout or quiet.")
     ] = "mixed",
     nodes: Annotated[
         int | None,
         typer.Option(min=6, max=20_000, help="Simulated nodes; default 300, storm 150."),
     ] = None,
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Stop after, like 60s or 10m.")
+        str | None,
+        typer.Option("--for", metavar="DURATION", help="Stop after this time, such as 60s or 10m."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed, same faults.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the faults; the same seed gives the same faults.")
+    ] = None,
     speed: Annotated[
         float | None,
         typer.Option(
             min=1,
             max=100,
-            help="Divides every duration of rules and policy; default 20, storm 50.",
+            help="Divide every duration of rules and policies by this; default 20, storm 50.",
         ),
     ] = None,
     json: Annotated[
-        bool, typer.Option("--json", help="No terminal view; ends with one JSON line.")
+        bool, typer.Option("--json", help="Print no terminal view; end with one line of JSON.")
     ] = False,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of the API server; 0 takes a free one.")
+        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 selects a free port.")
     ] = 0,
 ) -> None:
-    """Run everything on an embedded API server with a simulated fleet, and watch it heal."""
+    """Run the whole system on an embedded API server with a simulated fleet."""
     from kubenode.cli.exits import explained
 
     with explained():
@@ -157,13 +162,14 @@ def demo(
 @app.command()
 def status(
     output: Annotated[
-        ReportFormat, typer.Option("--output", "-o", help="wide shows every node and job.")
+        ReportFormat,
+        typer.Option("--output", "-o", help="Output format; wide shows every node and job."),
     ] = ReportFormat.TABLE,
     namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Show at a glance which nodes have a fault, what is done, what waits and what to do.
+    """Show which nodes have a fault, what is done, what waits and what to do.
 
     Example: `kubenode status --context prod`
     """
@@ -178,11 +184,14 @@ def doctor(
     receivers_file: Annotated[
         str | None,
         typer.Option(
-            "--receivers-file", metavar="FILE", help="The Remedy operator's file, to check it too."
+            "--receivers-file",
+            metavar="FILE",
+            help="The receivers file of the Remedy operator, to check it too.",
         ),
     ] = None,
     output: Annotated[
-        ReportFormat, typer.Option("--output", "-o", help="json and yaml for programs.")
+        ReportFormat,
+        typer.Option("--output", "-o", help="Output format; json and yaml are for programs."),
     ] = ReportFormat.TABLE,
     namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
@@ -211,7 +220,11 @@ def install(kubeconfig: Kubeconfig = None, context: Context = None) -> None:
 def uninstall(
     timeout: Annotated[
         str,
-        typer.Option("--timeout", metavar="DURATION", help="Wait so long for each kind to go."),
+        typer.Option(
+            "--timeout",
+            metavar="DURATION",
+            help="Time to wait until the objects of each kind are deleted.",
+        ),
     ] = "10m",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
     dry_run: Annotated[
@@ -256,21 +269,23 @@ def _event_classes() -> list[str]:
 
 @app.command()
 def events(
-    node: Annotated[str, typer.Option("--node", metavar="NAME", help="Only of this node.")] = "",
+    node: Annotated[
+        str, typer.Option("--node", metavar="NAME", help="Show only events of this node.")
+    ] = "",
     class_: Annotated[
         list[str] | None,
         typer.Option(
             "--class",
             metavar="CLASS",
             autocompletion=_event_classes,
-            help="Only of this class; repeatable.",
+            help="Show only events of this class; repeatable.",
         ),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Closed ones too; they are kept for a day.")
+        bool, typer.Option("--all", help="Show closed events too; they are stored for a day.")
     ] = False,
     unresolved: Annotated[
-        bool, typer.Option("--unresolved", help="Only those that are about no node we know.")
+        bool, typer.Option("--unresolved", help="Show only events whose node is unknown.")
     ] = False,
     output: Annotated[Listing, typer.Option("--output", "-o")] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
@@ -288,11 +303,14 @@ def events(
 PauseScope = Annotated[
     str,
     typer.Option("--scope", metavar="SCOPE",
-                 help="cluster, node=NAME, zone=VALUE, rack=VALUE, pool=VALUE or LABEL=VALUE."),
+                 help="Scope: cluster, node=NAME, zone=VALUE, rack=VALUE, pool=VALUE"
+            " or LABEL=VALUE."),
 ]  # fmt: skip
 PolicyName = Annotated[
     str | None,
-    typer.Option("--policy", metavar="NAME", help="Only this DefenderPolicy; default: all."),
+    typer.Option(
+        "--policy", metavar="NAME", help="Apply to this DefenderPolicy only; default: all."
+    ),
 ]
 
 
@@ -300,22 +318,30 @@ PolicyName = Annotated[
 def pause(
     scope: PauseScope = "cluster",
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Ends by itself, like 2h.")
+        str | None,
+        typer.Option(
+            "--for", metavar="DURATION", help="End the pause after this time, such as 2h."
+        ),
     ] = None,
     until: Annotated[
         str | None,
-        typer.Option("--until", metavar="TIME", help="Ends then: 16:00, or 2026-11-21T16:00Z."),
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="End the pause at this time: 16:00, or 2026-11-21T16:00Z.",
+        ),
     ] = None,
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="Reason; each refusal shows it.")
+        str,
+        typer.Option("--why", metavar="TEXT", help="Reason of the pause; every refusal shows it."),
     ] = "",
     now: Annotated[
         bool,
-        typer.Option("--now", help="Take back permits of jobs that did nothing irreversible yet."),
+        typer.Option("--now", help="Revoke permits of jobs that have done nothing irreversible."),
     ] = False,
     policy: PolicyName = None,
     allow_empty: Annotated[
-        bool, typer.Option("--allow-empty", help="Also a scope that no node is in.")
+        bool, typer.Option("--allow-empty", help="Accept a scope without nodes.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -339,12 +365,14 @@ def pause(
 @app.command()
 def resume(
     scope: PauseScope = "cluster",
-    everything: Annotated[bool, typer.Option("--all", help="Every pause, of any scope.")] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="End every pause of every scope.")
+    ] = False,
     policy: PolicyName = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End a pause. Faults that waited are looked at anew; nothing that was held is replayed.
+    """End a pause. Rules are evaluated anew; held acts are not repeated.
 
     Example: `kubenode resume --scope zone=zone-a`
     """
@@ -358,13 +386,18 @@ def resume(
 
 @app.command()
 def diagnose(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Whose host is looked at.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Node whose host is diagnosed.")],
     part: Annotated[
         list[str] | None,
-        typer.Option("--part", help="Of the bundle, like dmesg or units; repeat it. Default: all."),
+        typer.Option(
+            "--part", help="Part of the bundle, such as dmesg or units; repeatable. Default: all."
+        ),
     ] = None,
     wait: Annotated[
-        str, typer.Option("--wait", metavar="DURATION", help="For the agent's answer.")
+        str,
+        typer.Option(
+            "--wait", metavar="DURATION", help="Time to wait for the answer of the agent."
+        ),
     ] = "3m",
     operator: Annotated[
         str | None,
@@ -373,12 +406,13 @@ def diagnose(
     token_file: TokenFile = None,
     ca_file: CaFile = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where the bundle is written.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File to which the bundle is written."),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Collect what a person looks at on a host, now and beside any job; say where it is kept."""
+    """Collect diagnostics of a host now, without a job, and print where they are stored."""
     from kubenode.cli.diagnosis import DiagnosticsRequest
     from kubenode.cli.diagnosis import diagnose as work
     from kubenode.cli.exits import run
@@ -392,12 +426,13 @@ def diagnose(
 def bundle(
     namespace: Namespace = SYSTEM_NAMESPACE,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Default: kubenode-TIME.tar.gz.")
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="File to write; default: kubenode-TIME.tar.gz."),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Collect what somebody who helps must see of KubeNode in a cluster; no Secret is ever read.
+    """Collect the state of KubeNode in a cluster for support. No Secret is read.
 
     Versions, our objects, nodes, events, leases, logs and metrics of our pods, in a file.
     """
@@ -415,7 +450,7 @@ def explain_node(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Why a node is, or is not, being repaired: rules, what they read, jobs, holds.
+    """Explain why a node is repaired or not: rules, their facts, jobs and holds.
 
     With --url Kube Defender is asked for the place in its queue.
 
@@ -433,15 +468,17 @@ def explain_job(
     name: str,
     audit: Annotated[
         Path | None,
-        typer.Option("--audit", metavar="FILE", help="An audit log: past holds, refused words."),
+        typer.Option(
+            "--audit", metavar="FILE", help="Audit log to read: past holds and refused decisions."
+        ),
     ] = None,
     output: Annotated[
-        Story, typer.Option("--output", "-o", help="Text for people, JSON for programs.")
+        Story, typer.Option("--output", "-o", help="Output format; json is for programs.")
     ] = Story.TEXT,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """The whole story of a job: why it was made, what happened, why it waits, what you can do.
+    """Explain a job: why it was created, what happened, why it waits, and what you can do.
 
     Example: `kubenode explain job JOB`
     """
@@ -453,7 +490,9 @@ def explain_job(
 
 @explain_app.command("permit")
 def explain_permit(name: str, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Why a permit is held: for whom, since when, where it counts, what its holder does."""
+    """Explain a permit: its holder, its age, the scopes in which it counts, and what the holder
+    does.
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.explain_permit import explain_permit as work
 

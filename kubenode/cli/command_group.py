@@ -29,7 +29,7 @@ def inherit(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -
 GroupKubeconfig = Annotated[
     str | None,
     typer.Option("--kubeconfig", metavar="FILE", rich_help_panel=PANEL,
-                 help="Cluster to use, for the command that follows."),
+                 help="Kubeconfig file, for the command that follows."),
 ]  # fmt: skip
 GroupContext = Annotated[
     str | None,
@@ -114,7 +114,7 @@ def _ignored_namespace() -> TyperOption:
         namespace: Annotated[
             str | None,
             typer.Option("--namespace", "-n", metavar="NAME", rich_help_panel=PANEL,
-                         help="Accepted as by kubectl; this command reads no namespace."),
+                         help="Ignored: this command reads no namespace."),
         ] = None,
     ) -> None:  # fmt: skip
         """Carry the option."""

@@ -8,23 +8,25 @@ from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing, ReportFormat
 
 component_app = CommandGroup(
-    help="What runs on the machines: see who has what, plan, hold a rollout or let it go on.",
+    help="Show components of machines, and plan, pause and resume their rollouts.",
 )
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]
-Output = Annotated[Listing, typer.Option("-o", "--output", help="How it is printed.")]
+Output = Annotated[Listing, typer.Option("-o", "--output", help="Output format.")]
 
 
 @component_app.command("status")
 def status(
     name: Annotated[
         str,
-        typer.Argument(metavar="[COMPONENT]", help="One, with the machines to look at."),
+        typer.Argument(
+            metavar="[COMPONENT]", help="Show this one, with the machines that need attention."
+        ),
     ] = "",
     output: Output = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Coverage and consistency: who lacks a component, and where versions, content or state differ.
+    """Show machines that lack a component, and machines whose version, content or state differs.
 
     With a COMPONENT ends with 1 where a machine lacks it, differs or is ill.
     """
@@ -38,7 +40,7 @@ def status(
 def sets(
     output: Output = Listing.TABLE, kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """The rollouts: which revision, which batch, and why one waits or has stopped."""
+    """Show rollouts: revision, batch, and why one waits or has stopped."""
     from kubenode.cli.component_sets import sets_command
     from kubenode.cli.exits import run
 
@@ -51,20 +53,26 @@ def plan(
     component: Annotated[
         str,
         typer.Option(
-            "--component", metavar="NAME", help="Another MachineComponent than the set's."
+            "--component",
+            metavar="NAME",
+            help="Plan with this MachineComponent instead of that of the set.",
         ),
     ] = "",
     values: Annotated[
         list[str] | None,
-        typer.Option("--set-value", metavar="NAME=VALUE", help="Beside the set's; repeatable."),
+        typer.Option(
+            "--set-value",
+            metavar="NAME=VALUE",
+            help="Value in addition to those of the set; repeatable.",
+        ),
     ] = None,
     output: Annotated[
-        ReportFormat, typer.Option("-o", "--output", help="How it is printed.")
+        ReportFormat, typer.Option("-o", "--output", help="Output format.")
     ] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """What the rollout would do now, or with another component or values. Writes nothing.
+    """Show what the rollout would do now, or with another component or values. Writes nothing.
 
     Ends with 1 where something stands in its way.
     """
@@ -76,7 +84,9 @@ def plan(
 
 @component_app.command("pause")
 def pause(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """No batch starts any more; machines that are at work finish, drift is still put right."""
+    """Pause a rollout. No batch starts; machines in progress finish, and drift is still
+    corrected.
+    """
     from kubenode.cli.component_hold import hold_command
     from kubenode.cli.exits import run
 
@@ -85,7 +95,7 @@ def pause(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> 
 
 @component_app.command("resume")
 def resume(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Go on after a person's pause or freeze, or after the set stopped by itself.
+    """Resume a rollout that was paused or frozen, or that stopped by itself.
 
     Machines that failed are tried once more.
     """
@@ -97,7 +107,7 @@ def resume(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) ->
 
 @component_app.command("freeze")
 def freeze(name: Set, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Nothing is done for the set but certificates: no joiners, no drift."""
+    """Freeze a set: only certificates are renewed; new machines get nothing, and drift stays."""
     from kubenode.cli.component_hold import hold_command
     from kubenode.cli.exits import run
 

@@ -9,30 +9,45 @@ import typer
 from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Namespace, Plain, ReportFormat
 
-defender_app = CommandGroup(help="What Kube Defender allows, and why: limits, breakers, the queue.")
+defender_app = CommandGroup(
+    help="Show what Kube Defender allows and why: limits, breakers, the queue."
+)
 
 Url = Annotated[
     str,
     typer.Option("--url", envvar="KUBENODE_DEFENDER_URL", metavar="URL",
-                 help="Of a running Kube Defender, several with commas; without it the cluster's"
-                 " objects are read."),
+                 help="URL of Kube Defender; separate several with commas. Without"
+            " it, the command reads the objects of the cluster."),
 ]  # fmt: skip
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Our bearer token for Kube Defender."),
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="File with the bearer token to authenticate to Kube Defender.",
+    ),
 ]
 CaFile = Annotated[
-    Path | None, typer.Option("--ca-file", metavar="FILE", help="Whom to trust for https.")
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        help="File with the certificate authorities to trust for HTTPS.",
+    ),
 ]
 CertFile = Annotated[
-    Path | None, typer.Option("--cert-file", metavar="FILE", help="Our client certificate.")
+    Path | None,
+    typer.Option("--cert-file", metavar="FILE", help="File with the client certificate."),
 ]
 KeyFile = Annotated[
-    Path | None, typer.Option("--key-file", metavar="FILE", help="The key of --cert-file.")
+    Path | None,
+    typer.Option("--key-file", metavar="FILE", help="File with the private key of --cert-file."),
 ]
 Output = Annotated[
     ReportFormat,
-    typer.Option("--output", "-o", help="wide shows every scope and the open permits."),
+    typer.Option(
+        "--output", "-o", help="Output format; wide shows every scope and the open permits."
+    ),
 ]
 
 
@@ -47,7 +62,9 @@ def status(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Breakers, pauses, windows, budgets with their use, and who waits for a permit."""
+    """Show breakers, pauses, windows, budgets with their use, and requests that wait for a
+    permit.
+    """
     from kubenode.cli.defender_source import DefenderAddress
     from kubenode.cli.defender_status import status_command
     from kubenode.cli.exits import run
@@ -59,19 +76,20 @@ def status(
 @defender_app.command("thaw")
 def thaw(
     why: Annotated[
-        str, typer.Option("--why", help="Why it is safe: kept with your name.", show_default=False)
+        str,
+        typer.Option("--why", help="Why it is safe; stored with your name.", show_default=False),
     ],
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End a freeze of the control path by a person's word; breakers go on holding their scopes."""
+    """End a freeze of the control path. Breakers stay in force."""
     from kubenode.cli.defender_thaw import thaw_command
     from kubenode.cli.exits import run
 
     raise typer.Exit(run(thaw_command(kubeconfig, context, why)))
 
 
-fleet_app = CommandGroup(help="Clusters that share one budget over Redis.")
+fleet_app = CommandGroup(help="Show clusters that share one budget in Redis.")
 defender_app.add_typer(fleet_app, name="fleet")
 
 
@@ -79,13 +97,16 @@ defender_app.add_typer(fleet_app, name="fleet")
 def forget(
     cluster: str,
     why: Annotated[
-        str, typer.Option("--why", help="Why it is gone: kept with your name.", show_default=False)
+        str,
+        typer.Option(
+            "--why", help="Why the cluster has left; stored with your name.", show_default=False
+        ),
     ],
     namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Free what a cluster that has left the fleet for good still holds of the budget of all."""
+    """Free the share of the budget that a cluster which has left the fleet still holds."""
     from kubenode.cli.defender_fleet import forget_command
     from kubenode.cli.exits import run
 
@@ -112,11 +133,15 @@ class Classes(StrEnum):
 @defender_app.command("explain")
 def explain(
     node: str,
-    operation: Annotated[Acts, typer.Option("--operation", help="What would be done.")] = (
+    operation: Annotated[Acts, typer.Option("--operation", help="Operation to explain.")] = (
         Acts.REPAIR
     ),
     class_: Annotated[
-        Classes, typer.Option("--class", help="Host leaves pods alone, Node takes it away.")
+        Classes,
+        typer.Option(
+            "--class",
+            help="Disruption class: Host does not evict pods, Node takes the node out of service.",
+        ),
     ] = Classes.NODE,
     url: Url = "",
     token_file: TokenFile = None,
@@ -127,7 +152,7 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """May a node be disrupted now? Every limit with its use, and what would have to change.
+    """Explain whether a node may be disrupted now: each limit, its use, and what must change.
 
     Ends with 1 where the answer is no. Nothing is taken by asking.
     """
@@ -145,14 +170,16 @@ def explain(
 def simulate(
     policy: Annotated[
         list[Path],
-        typer.Option("--policy", metavar="FILE", help="YAML with DefenderPolicies; repeatable."),
+        typer.Option(
+            "--policy", metavar="FILE", help="YAML file with DefenderPolicies; repeatable."
+        ),
     ],
     since: Annotated[
-        str, typer.Option("--since", metavar="DURATION", help="How far back, up to 168h.")
+        str, typer.Option("--since", metavar="DURATION", help="How far to look back, at most 168h.")
     ] = "24h",
     alone: Annotated[
         bool,
-        typer.Option("--alone", help="The cluster's other policies would be gone; else they stay."),
+        typer.Option("--alone", help="Simulate without the other policies of the cluster."),
     ] = False,
     url: Url = "",
     token_file: TokenFile = None,
@@ -163,7 +190,7 @@ def simulate(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """What a policy would have done with the last day's requests, beside the present ones.
+    """Compare a policy with the present ones on the requests of the last day.
 
     With --url the requests that Kube Defender remembers are played; without it what permits and
     jobs tell. A policy of a name that the cluster has takes its place. For recorded signals see

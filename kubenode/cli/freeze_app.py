@@ -8,7 +8,8 @@ from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Namespace, ReportFormat
 
 freeze_app = CommandGroup(
-    help="The freeze of destructive acts after the cluster's data were restored from a backup.",
+    help="Show and lift the freeze of destructive acts that follows a"
+    " restore of the cluster from a backup.",
 )
 
 
@@ -16,12 +17,12 @@ freeze_app = CommandGroup(
 def show(
     namespace: Namespace = "kubenode-system",
     output: Annotated[
-        ReportFormat, typer.Option("-o", "--output", help="How it is printed.")
+        ReportFormat, typer.Option("-o", "--output", help="Output format.")
     ] = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Whether destructive acts are frozen, since when and why. Ends with 1 while they are."""
+    """Show whether destructive acts are frozen, since when and why. Exit code 1 if they are."""
     from kubenode.cli.exits import run
     from kubenode.cli.freeze import show_command
 
@@ -31,13 +32,14 @@ def show(
 @freeze_app.command("lift")
 def lift(
     why: Annotated[
-        str, typer.Option("--why", metavar="TEXT", help="What was checked; for the audit log.")
+        str,
+        typer.Option("--why", metavar="TEXT", help="What you checked; stored in the audit log."),
     ],
     namespace: Namespace = "kubenode-system",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """End the freeze: machines may be deleted, stopped and replaced again.
+    """Lift the freeze. Machines may be deleted, stopped and replaced again.
 
     Look at `kubenode machine orphans` first: what was made since the backup has no Machine.
     """

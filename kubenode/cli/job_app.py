@@ -12,10 +12,12 @@ from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing
 
 job_app = CommandGroup(
-    help="Jobs, one per incident on a node: see them, start one, lead one that needs a person.",
+    help="Show, start and continue jobs. A job handles one incident on a node.",
 )
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Name of a RemedyOperationJob.")]
-Note = Annotated[str, typer.Option("--note", metavar="TEXT", help="For those who look later.")]
+Note = Annotated[
+    str, typer.Option("--note", metavar="TEXT", help="Note that is stored with the decision.")
+]
 
 
 class RunMode(StrEnum):
@@ -58,7 +60,7 @@ def _say(kubeconfig: str | None, context: str | None, *arguments: Any) -> None:
 def approve(
     job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """Let a job that waits for approval go on: it asks for a permit and acts within the limits.
+    """Approve a job that waits for approval. It then requests a permit and acts within the limits.
 
     Example: `kubenode approve JOB --note "disk is replaced"`
     """
@@ -66,7 +68,7 @@ def approve(
 
 
 def deny(job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """End a job that waits for approval or a permit; no other follows while the fault lasts.
+    """Deny a job that waits for approval or a permit. No other job follows while the fault lasts.
 
     Example: `kubenode deny JOB --note "planned work"`
     """
@@ -77,13 +79,16 @@ def deny(job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Cont
 def next_(
     job: Job,
     rung: Annotated[
-        str, typer.Option("--rung", metavar="RUNG", help="Another than the one that follows.")
+        str,
+        typer.Option(
+            "--rung", metavar="RUNG", help="Rung to continue with; default: the next one."
+        ),
     ] = "",
     note: Note = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Let a job that needs a person go on with the next rung of its ladder."""
+    """Continue a job that needs a person with the next rung of its ladder."""
     _say(kubeconfig, context, job, "Next", note, rung)
 
 
@@ -91,7 +96,7 @@ def next_(
 def retry(
     job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """Let a job that needs a person try the same rung again, from its first step."""
+    """Repeat the current rung of a job that needs a person, from its first step."""
     _say(kubeconfig, context, job, "Retry", note)
 
 
@@ -99,13 +104,15 @@ def retry(
 def close(
     job: Job, note: Note = "", kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
-    """End a job that needs a person, as Failed: what is ours on the node is taken off."""
+    """Close a job that needs a person as Failed, and remove its cordon and marks from the node."""
     _say(kubeconfig, context, job, "Close", note)
 
 
 @job_app.command("cancel")
 def cancel(job: Job, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """End any open job: what is ours on the node is taken off. Works while the operator is down."""
+    """Cancel any open job, and remove its cordon and marks from the node. Works while the
+    operator is down.
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.job_decisions import cancel as work
 
@@ -116,21 +123,26 @@ def cancel(job: Job, kubeconfig: Kubeconfig = None, context: Context = None) -> 
 def run_job(
     node: Annotated[str, typer.Argument(metavar="NODE")],
     remedier: Annotated[
-        str, typer.Option("--remedier", metavar="RULE", help="Whose ladder it climbs.")
+        str, typer.Option("--remedier", metavar="RULE", help="Rule whose ladder the job follows.")
     ],
     from_: Annotated[
-        str, typer.Option("--from", metavar="RUNG", help="Name or number; default the first.")
+        str,
+        typer.Option(
+            "--from",
+            metavar="RUNG",
+            help="Name or number of the first rung; default: the first of the ladder.",
+        ),
     ] = "",
     mode: Annotated[
-        RunMode | None, typer.Option("--mode", help="Default: the rule's own mode.")
+        RunMode | None, typer.Option("--mode", help="Mode of the job; default: that of the rule.")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Act although the rule's fault is not seen.")
+        bool, typer.Option("--yes", help="Act although the fault of the rule is not observed.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Start a job on a node, as a rule would if it matched.
+    """Start a job on a node as if the rule matched.
 
     Your word stands in for the rule's evidence; its guards, Kube Defender and the proof hold as for
     every job. A node that has an open job gets no second one.
@@ -148,19 +160,25 @@ def run_job(
 
 @job_app.command("list")
 def list_(
-    node: Annotated[str, typer.Option("--node", metavar="NODE", help="Of this node alone.")] = "",
+    node: Annotated[
+        str, typer.Option("--node", metavar="NODE", help="Show only jobs of this node.")
+    ] = "",
     phase: Annotated[
         list[str] | None,
         typer.Option(
-            "--phase", metavar="PHASE", autocompletion=_phases, help="In any case; repeatable."
+            "--phase",
+            metavar="PHASE",
+            autocompletion=_phases,
+            help="Show only jobs in this phase, upper or lower case; repeatable.",
         ),
     ] = None,
-    open_: Annotated[bool, typer.Option("--open", help="Only those that are not over.")] = False,
+    open_: Annotated[bool, typer.Option("--open", help="Show only open jobs.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", "-w", help="Print each change after the list.")
     ] = False,
     output: Annotated[
-        Listing, typer.Option("--output", "-o", help="wide shows why each waits.")
+        Listing,
+        typer.Option("--output", "-o", help="Output format; wide shows why each job waits."),
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -184,7 +202,7 @@ def show(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """The job as the cluster has it. `kubenode explain job` tells its story."""
+    """Print the job object. See also `kubenode explain job`."""
     from kubenode.cli.exits import run
     from kubenode.cli.job_list import show_job
 

@@ -9,7 +9,9 @@ import typer
 from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, Plain, duration
 
-machine_app = CommandGroup(help="Machines, one per host: see them, and let their agents in.")
+machine_app = CommandGroup(
+    help="Show and import Machines, one for each host, and admit their agents."
+)
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of a Machine.")]
 
 
@@ -31,34 +33,47 @@ class NodeWanted(StrEnum):
 Ssh = Annotated[
     str,
     typer.Option(
-        "--ssh", metavar="USER@HOST:PORT", help="How it is reached; each part may be left out."
+        "--ssh", metavar="USER@HOST:PORT", help="SSH address of the host; each part is optional."
     ),
 ]
 Identity = Annotated[
-    str, typer.Option("--identity", metavar="FILE", help="Private key; else ssh-agent, ~/.ssh.")
+    str,
+    typer.Option(
+        "--identity",
+        metavar="FILE",
+        help="File with the private SSH key; default: ssh-agent, ~/.ssh.",
+    ),
 ]
 KnownHosts = Annotated[
     str,
-    typer.Option("--known-hosts", metavar="FILE", help="Keys of hosts; else ~/.ssh/known_hosts."),
+    typer.Option(
+        "--known-hosts",
+        metavar="FILE",
+        help="File with the known host keys; default: ~/.ssh/known_hosts.",
+    ),
 ]
 Server = Annotated[
     str,
     typer.Option(
-        "--server", metavar="URL", help="As hosts reach the API server; else the kubeconfig's."
+        "--server",
+        metavar="URL",
+        help="URL of the API server for hosts; default: that of the kubeconfig.",
     ),
 ]
 
 
 @machine_app.command("show")
 def show(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Default: all of them.")] = "",
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", help="Machine to show; default: all.")
+    ] = "",
     output: Annotated[
-        Listing, typer.Option("-o", "--output", help="How it is printed.")
+        Listing, typer.Option("-o", "--output", help="Output format.")
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """How Machines are; of one also its conditions, its components, and what it waits for.
+    """Show Machines; for a single one also its conditions and components, and what it waits for.
 
     Ends with 1 for one whose agent does not live.
     """
@@ -71,12 +86,14 @@ def show(
 @machine_app.command("list")
 def list_(
     output: Annotated[
-        Listing, typer.Option("-o", "--output", help="How it is printed.")
+        Listing, typer.Option("-o", "--output", help="Output format.")
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """All Machines: their phase, Node, agent, certificate; with `-o wide` their components too."""
+    """List Machines with phase, Node, agent and certificate; with `-o wide` also their
+    components.
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.machine_show import shown
 
@@ -86,12 +103,12 @@ def list_(
 @machine_app.command("orphans")
 def orphans(
     output: Annotated[
-        Listing, typer.Option("-o", "--output", help="How it is printed.")
+        Listing, typer.Option("-o", "--output", help="Output format.")
     ] = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Instances at a provider that carry this cluster's tag and belong to no Machine.
+    """List instances of a provider that have the tag of this cluster and belong to no Machine.
 
     Ends with 1 while there are any.
     """
@@ -106,7 +123,11 @@ def token(
     name: Name,
     output: Annotated[
         Printed,
-        typer.Option("-o", "--output", help="The token, all an agent needs, or its agent.toml."),
+        typer.Option(
+            "-o",
+            "--output",
+            help="Output format: the token, everything that an agent needs, or its agent.toml.",
+        ),
     ] = Printed.TEXT,
     server: Server = "",
     kubeconfig: Kubeconfig = None,
@@ -125,7 +146,9 @@ def token(
 
 @machine_app.command("reissue")
 def reissue(name: Name, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
-    """Let a Machine's agent have a first certificate once more: the last one ended or is lost."""
+    """Allow the agent of a Machine to request a first certificate again, after it expired or
+    was lost.
+    """
     from kubenode.cli.exits import run
     from kubenode.cli.machine_tokens import reissue as work
 
@@ -135,66 +158,107 @@ def reissue(name: Name, kubeconfig: Kubeconfig = None, context: Context = None) 
 @machine_app.command("import")
 def import_(
     host: Annotated[
-        str, typer.Argument(metavar="[HOST]", help="Name or address of it, as this computer knows.")
+        str,
+        typer.Argument(
+            metavar="[HOST]", help="Name or address of the host, as this computer resolves it."
+        ),
     ] = "",
     name: Annotated[
-        str, typer.Option("--name", help="Of the Machine. Default: HOST, unless it is an address.")
+        str,
+        typer.Option("--name", help="Name of the Machine; default: HOST, unless it is an address."),
     ] = "",
     ssh: Ssh = "",
     identity: Identity = "",
     known_hosts: KnownHosts = "",
     address: Annotated[
         list[str] | None,
-        typer.Option("--address", metavar="IP", help="Of the host; repeat it. Default: of HOST."),
+        typer.Option(
+            "--address",
+            metavar="IP",
+            help="Address of the host; repeatable. Default: that of HOST.",
+        ),
     ] = None,
     node_name: Annotated[
-        str, typer.Option("--node-name", help="Of its Node. Default: as the Machine.")
+        str, typer.Option("--node-name", help="Name of the Node; default: that of the Machine.")
     ] = "",
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="Of Machine and Node; repeat it."),
+        typer.Option(
+            "--label", metavar="KEY=VALUE", help="Label of the Machine and the Node; repeatable."
+        ),
     ] = None,
     observe: Annotated[
-        bool, typer.Option("--observe", help="Report only, change nothing.")
+        bool, typer.Option("--observe", help="Report only; change nothing.")
     ] = False,
     node: Annotated[
-        NodeWanted, typer.Option("--node", help="none: a host outside Kubernetes.")
+        NodeWanted,
+        typer.Option(
+            "--node", help="Whether the host has a Node; none is for a host outside Kubernetes."
+        ),
     ] = NodeWanted.EXPECTED,
     agent_package: Annotated[
         Path | None,
-        typer.Option("--agent-package", metavar="FILE.deb", help="Sent along; from `make deb`."),
+        typer.Option(
+            "--agent-package",
+            metavar="FILE.deb",
+            help="Package of the agent to copy to the host, from `make deb`.",
+        ),
     ] = None,
     agent_url: Annotated[
-        str, typer.Option("--agent-url", metavar="URL", help="Where hosts fetch the package.")
+        str,
+        typer.Option(
+            "--agent-url",
+            metavar="URL",
+            help="URL from which the host fetches the package of the agent.",
+        ),
     ] = "",
     agent_sha256: Annotated[
-        str, typer.Option("--agent-sha256", metavar="HEX", help="Of what --agent-url leads to.")
+        str,
+        typer.Option("--agent-sha256", metavar="HEX", help="SHA-256 of the file at --agent-url."),
     ] = "",
     server: Server = "",
     file: Annotated[
         Path | None,
-        typer.Option("--file", metavar="HOSTS.yaml", help="Many hosts; flags are defaults."),
+        typer.Option(
+            "--file",
+            metavar="HOSTS.yaml",
+            help="File with many hosts; the other flags are defaults for them.",
+        ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", min=1, max=100, help="Hosts at a time, of a file.")
+        int,
+        typer.Option(
+            "--concurrency",
+            min=1,
+            max=100,
+            help="Number of hosts of a file to import at the same time.",
+        ),
     ] = 10,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="For a host to be Running.")
+        str,
+        typer.Option(
+            "--timeout", metavar="DURATION", help="Time to wait until a Machine is Running."
+        ),
     ] = "20m",
     print_cloud_init: Annotated[
-        bool, typer.Option("--print-cloud-init", help="User data for its first boot. A secret.")
+        bool,
+        typer.Option(
+            "--print-cloud-init",
+            help="Print user data for the first boot of the host. It contains a secret.",
+        ),
     ] = False,
     print_script: Annotated[
-        bool, typer.Option("--print-script", help="A shell script to run there as root.")
+        bool,
+        typer.Option("--print-script", help="Print a shell script to run on the host as root."),
     ] = False,
     namespace: Namespace = SYSTEM_NAMESPACE,
     output: Annotated[
-        Plain, typer.Option("-o", "--output", help="How the report is printed.")
+        Plain, typer.Option("-o", "--output", help="Output format of the report.")
     ] = Plain.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Let a host that exists in: its Machine, its agent, all the way to Running.
+    """Import an existing host: create its Machine, install the agent, and wait until it is Running.
 
     Nothing is changed before a look at the host finds nothing against it. Run it again to go on
     where it was interrupted.
@@ -247,15 +311,22 @@ def export(
     identity: Identity = "",
     known_hosts: KnownHosts = "",
     uninstall: Annotated[
-        bool, typer.Option("--uninstall", help="Its components too; else as the Machine says.")
+        bool,
+        typer.Option(
+            "--uninstall",
+            help="Remove the components of the host too; default: as the Machine specifies.",
+        ),
     ] = False,
     timeout: Annotated[
-        str, typer.Option("--timeout", metavar="DURATION", help="For the Machine to be gone.")
+        str,
+        typer.Option(
+            "--timeout", metavar="DURATION", help="Time to wait until the Machine is deleted."
+        ),
     ] = "40m",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Let a host go: delete its Machine, then take the agent off it; say what stays."""
+    """Release a host: delete its Machine, remove the agent, and print what remains."""
     from kubenode.cli.exits import run
     from kubenode.cli.machine_export import SshAddress, export_command
 

@@ -13,7 +13,8 @@ Kubeconfig = Annotated[
     str | None,
     typer.Option("--kubeconfig", envvar="KUBENODE_KUBECONFIG", metavar="FILE", callback=inherit,
                  rich_help_panel=PANEL,
-                 help="Cluster to use; else $KUBECONFIG, ~/.kube/config, in-cluster."),
+                 help="Kubeconfig file; default: $KUBECONFIG, ~/.kube/config,"
+            " in-cluster."),
 ]  # fmt: skip
 Context = Annotated[
     str | None,
@@ -23,11 +24,15 @@ Context = Annotated[
 Namespace = Annotated[
     str,
     typer.Option("--namespace", "-n", metavar="NAME", callback=inherit, rich_help_panel=PANEL,
-                 help="Namespace of KubeNode's programs and their Leases."),
+                 help="Namespace of the programs of KubeNode and of their Leases."),
 ]  # fmt: skip
 Rules = Annotated[
     list[Path] | None,
-    typer.Option("--rules", metavar="PATH", help="Rules; repeatable. Default: those that ship."),
+    typer.Option(
+        "--rules",
+        metavar="PATH",
+        help="Files or folders with rules; repeatable. Default: the rule library.",
+    ),
 ]
 
 

@@ -7,13 +7,13 @@ import typer
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig, ReportFormat
 
-providers_app = CommandGroup(help="Who runs the machines of the cluster, and can switch them.")
+providers_app = CommandGroup(help="Check the providers that control the machines of the cluster.")
 
 
 @providers_app.command("check")
 def check(
     nodes: Annotated[
-        list[str] | None, typer.Argument(metavar="[NODE]...", help="Default: all nodes.")
+        list[str] | None, typer.Argument(metavar="[NODE]...", help="Nodes to check; default: all.")
     ] = None,
     providers_file: Annotated[
         str,
@@ -21,16 +21,16 @@ def check(
             "--providers-file",
             envvar="KUBENODE_PROVIDERS_FILE",
             metavar="FILE",
-            help="As of `kubenode run remedy`.",
+            help="Providers file, as for `kubenode run remedy`.",
         ),
     ] = "",
-    output: Annotated[ReportFormat, typer.Option("-o", "--output", help="How it is printed.")] = (
+    output: Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")] = (
         ReportFormat.TABLE
     ),
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Ask for the power of each node's machine: which provider has it, and does it answer?
+    """Read the power state of the machine of each node from its provider.
 
     Nothing is changed. Ends with 1 if a node has no provider or its provider does not say.
     """

@@ -18,26 +18,25 @@ from kubenode.cli.options import (
     Rules,
 )
 
-rules_app = CommandGroup(help="Write, check, test and look after rules.")
+rules_app = CommandGroup(help="Check, test, install and explain rules.")
 
-Files = Annotated[
-    list[Path], typer.Argument(help="YAML files, or folders of them; - is standard input.")
-]
+Files = Annotated[list[Path], typer.Argument(help="YAML files or folders; - is standard input.")]
 
 
 @rules_app.command("lint")
 def lint(
     files: Files,
     output: Annotated[
-        Findings, typer.Option("--output", "-o", help="sarif is for code hosts and editors.")
+        Findings,
+        typer.Option("--output", "-o", help="Output format; sarif is for code hosts and editors."),
     ] = Findings.TEXT,
-    strict: Annotated[bool, typer.Option("--strict", help="Advice counts as a finding.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat advice as a finding.")] = False,
     known: Annotated[
         list[Path] | None,
-        typer.Option("--known", metavar="PATH", help="Rules loaded beside them; repeatable."),
+        typer.Option("--known", metavar="PATH", help="Rules to load in addition; repeatable."),
     ] = None,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="The cluster's rules are loaded beside them.")
+        bool, typer.Option("--cluster", help="Load the rules of the cluster in addition.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -63,19 +62,25 @@ def lint(
 
 @rules_app.command("test")
 def test(
-    files: Annotated[list[Path], typer.Argument(help="*.test.yaml files, or folders of them.")],
+    files: Annotated[list[Path], typer.Argument(help="Test files (*.test.yaml) or folders.")],
     junit: Annotated[
-        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML too.")
+        Path | None,
+        typer.Option(
+            "--junit", metavar="FILE", help="File to write with the results as JUnit XML."
+        ),
     ] = None,
     only: Annotated[
-        str, typer.Option("--only", metavar="WORDS", help="Tests whose names contain this.")
+        str,
+        typer.Option(
+            "--only", metavar="WORDS", help="Run only tests whose names contain this text."
+        ),
     ] = "",
     engine: Annotated[
-        Engines, typer.Option("--engine", help="reference alone is quicker.")
+        Engines, typer.Option("--engine", help="Rule engines to use; reference alone is faster.")
     ] = Engines.BOTH,
     output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
 ) -> None:
-    """Run the tests of rules: timelines of signals, and what must come of them.
+    """Run tests of rules: timelines of signals with the expected results.
 
     Example: `kubenode rules test my-rules/`
     """
@@ -93,9 +98,9 @@ def test(
 
 @rules_app.command("schema")
 def schema(
-    kind: Annotated[str, typer.Option("--kind", help="As in `kind:` of the file.")] = (
-        "NodeRemedier"
-    ),
+    kind: Annotated[
+        str, typer.Option("--kind", help="Kind of the object, as in `kind:` of the file.")
+    ] = ("NodeRemedier"),
 ) -> None:
     """Print the JSON schema of a kind, for editors that check and complete YAML."""
     from kubenode.cli.exits import explained
@@ -108,14 +113,16 @@ def schema(
 @rules_app.command("graph")
 def graph(
     files: Annotated[
-        list[Path] | None, typer.Argument(help="YAML files or folders; default: those that ship.")
+        list[Path] | None, typer.Argument(help="YAML files or folders; default: the rule library.")
     ] = None,
     rule: Annotated[
         list[str] | None,
-        typer.Option("--rule", help="Only what leads to it and follows from it; repeatable."),
+        typer.Option(
+            "--rule", help="Show only rules that lead to this rule or follow from it; repeatable."
+        ),
     ] = None,
     guards: Annotated[
-        bool, typer.Option("--guards", help="Draw guards too; JSON always has them.")
+        bool, typer.Option("--guards", help="Show guards too; JSON always contains them.")
     ] = False,
     output: Annotated[Drawing, typer.Option("--output", "-o")] = Drawing.MERMAID,
 ) -> None:
@@ -139,13 +146,19 @@ def import_(files: Files) -> None:
 
 @rules_app.command("cases")
 def cases(
-    files: Annotated[list[Path], typer.Argument(help="JSON lines of labelled cases.")],
+    files: Annotated[list[Path], typer.Argument(help="Files with labelled cases as JSON lines.")],
     rules: Rules = None,
     output: Annotated[
-        Plain, typer.Option("--output", "-o", help="json: a prediction a line, report on stderr.")
+        Plain,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Output format; json prints one prediction per line and the"
+            " report on standard error.",
+        ),
     ] = Plain.JSON,
 ) -> None:
-    """Run labelled cases through the code that decides, and score the answers."""
+    """Evaluate rules on labelled cases and score the results."""
     from kubenode.cli.exits import explained
 
     with explained():
@@ -158,11 +171,12 @@ def cases(
 @rules_app.command("coverage")
 def coverage(
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="FOLDER", help="The vendors' tables.")
+        Path | None,
+        typer.Option("--data", metavar="FOLDER", help="Folder with the fault tables of vendors."),
     ] = None,
     output: Annotated[Page, typer.Option("--output", "-o")] = Page.TABLE,
 ) -> None:
-    """Say which row of the vendors' tables is served by which rule."""
+    """Show which rule covers each row of the fault tables of vendors."""
     from kubenode.cli.exits import explained
 
     with explained():

@@ -9,15 +9,17 @@ from kubenode.cli.options import Context, InstallMode, Kubeconfig, Listing, Plai
 
 
 def list_(
-    pack: Annotated[str | None, typer.Option("--pack", help="Of this pack only.")] = None,
+    pack: Annotated[
+        str | None, typer.Option("--pack", help="Show only rules of this pack.")
+    ] = None,
     output: Annotated[Listing, typer.Option("--output", "-o")] = Listing.TABLE,
     cluster: Annotated[
-        bool, typer.Option("--cluster", help="What is installed, instead of what ships.")
+        bool, typer.Option("--cluster", help="Show installed rules instead of the rule library.")
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """List the rules that ship, pack by pack, or with --cluster those that are installed."""
+    """List the rules of the library by pack, or with --cluster the installed rules."""
     from kubenode.cli.exits import explained, run
     from kubenode.cli.rules_list import of_cluster, of_library
 
@@ -29,19 +31,24 @@ def list_(
 
 def install(
     packs: Annotated[
-        list[str], typer.Argument(metavar="PACK...", help="Packs, PACK/RULE, or `all`.")
+        list[str], typer.Argument(metavar="PACK...", help="Packs, rules as PACK/RULE, or `all`.")
     ],
     mode: Annotated[
         InstallMode | None,
-        typer.Option("--mode", help="DryRun for new rules; installed ones keep theirs."),
+        typer.Option(
+            "--mode", help="Mode of new rules; default: DryRun. Installed rules keep their mode."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="The API server judges, nothing is written.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Let the API server validate the rules without storing them."
+        ),
     ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Install rules that ship. A rule that a person changed is left alone.
+    """Install rules of the library. A rule that a person changed stays as it is.
 
     Example: `kubenode rules install gpu disk --mode DryRun`
     """
@@ -58,21 +65,27 @@ def explain(
     rule: Annotated[str, typer.Option("--rule", help="Name of the rule.")],
     rules: Annotated[
         list[Path] | None,
-        typer.Option("--rules", metavar="PATH", help="As if these were loaded; repeatable."),
+        typer.Option(
+            "--rules", metavar="PATH", help="Evaluate as if these rules were loaded; repeatable."
+        ),
     ] = None,
     recordings: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="RECORDING", help="Of a recording, not of a cluster."),
+        typer.Option("--from", metavar="RECORDING", help="Recording to read instead of a cluster."),
     ] = None,
     at: Annotated[
         str | None,
-        typer.Option("--at", metavar="MOMENT", help="In the recording: 5m, or an instant."),
+        typer.Option(
+            "--at",
+            metavar="MOMENT",
+            help="Time in the recording: an offset such as 5m, or a timestamp.",
+        ),
     ] = None,
     output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Why a rule matches a node or does not: each leaf with value, source and age."""
+    """Explain why a rule matches a node or not: each leaf with value, source and age."""
     from kubenode.cli.exits import explained, run
 
     paths = rules or ()
@@ -93,19 +106,28 @@ def explain(
 def replay(
     recordings: Annotated[
         list[str],
-        typer.Option("--from", metavar="RECORDING", help="JSON lines, .zst or .gz; - is stdin."),
+        typer.Option(
+            "--from",
+            metavar="RECORDING",
+            help="Recording as JSON lines, also .zst or .gz; - is standard input.",
+        ),
     ],
     rules: Rules = None,
     against: Annotated[
         list[Path] | None,
-        typer.Option("--against", metavar="PATH", help="Print what these would do otherwise."),
+        typer.Option(
+            "--against",
+            metavar="PATH",
+            help="Rules to compare; print what they would do differently.",
+        ),
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option("--policy", metavar="FILE", help="Limits of Kube Defender.")
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="File with the DefenderPolicies to apply."),
     ] = None,
     output: Annotated[Plain, typer.Option("--output", "-o")] = Plain.TABLE,
 ) -> None:
-    """Replay recorded signals: what would rules have done, when, and what held them?"""
+    """Replay recorded signals and print what rules would have done, when, and what held them."""
     from kubenode.cli.exits import explained
 
     form: Literal["json", "table"] = "json" if output is Plain.JSON else "table"
@@ -120,15 +142,25 @@ def replay(
 
 def record(
     out: Annotated[
-        str, typer.Option("--file", "-f", "-o", metavar="FILE", help="Packed if it ends in .zst.")
+        str,
+        typer.Option(
+            "--file",
+            "-f",
+            "-o",
+            metavar="FILE",
+            help="File to write; compressed if its name ends in .zst.",
+        ),
     ] = "-",
     for_: Annotated[
-        str | None, typer.Option("--for", metavar="DURATION", help="Default: until interrupted.")
+        str | None,
+        typer.Option(
+            "--for", metavar="DURATION", help="Time to record; default: until interrupted."
+        ),
     ] = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
-    """Write what happens to a cluster's nodes, for `kubenode rules replay`."""
+    """Record changes of the nodes of a cluster, for `kubenode rules replay`."""
     from kubenode.api.duration import parse_duration
     from kubenode.cli.exits import Exit, Refusal, explained, run
 

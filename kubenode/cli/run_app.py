@@ -12,7 +12,7 @@ from kubenode.cli import run_flags as flag
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.options import Context, Kubeconfig
 
-run_app = CommandGroup(help="Run a program of KubeNode until it is told to stop.")
+run_app = CommandGroup(help="Run a program of KubeNode until it is stopped.")
 
 
 @run_app.command("all")
@@ -90,7 +90,7 @@ def run_all(
     join_server: flag.JoinServer = None,
     agent_package: flag.AgentPackage = None,
 ) -> None:
-    """Remedy, Kube Defender and Machine operator in one process, in any cluster that has the CRDs.
+    """Run the Remedy operator, Kube Defender and the Machine operator in one process.
 
     Kube Defender's API is served if --listen-port is given.
     """
@@ -148,7 +148,9 @@ def run_remedy(
     bundles: flag.Bundles = None,
     bundles_endpoint: flag.BundlesEndpoint = None,
 ) -> None:
-    """The remedy operator: rules, matches, jobs. Without a Kube Defender nothing acts."""
+    """Run the Remedy operator, which evaluates rules and runs jobs. It needs Kube Defender to
+    act.
+    """
     from kubenode.cli.run import remedy
 
     remedy(ctx.params)
@@ -205,7 +207,7 @@ def run_defender(
     http_connections_per_address: flag.HttpPerAddress = None,
     http_body_bytes: flag.HttpBodyBytes = None,
 ) -> None:
-    """Kube Defender: says yes or no to every disruptive act."""
+    """Run Kube Defender, which grants or refuses permits for disruptive acts."""
     from kubenode.cli.run import defender
 
     defender(ctx.params)
@@ -246,7 +248,7 @@ def run_machine(
     webhook_cert_file: flag.WebhookCertFile = None,
     webhook_key_file: flag.WebhookKeyFile = None,
 ) -> None:
-    """The Machine operator: keeps machines and what runs on them at the declared state."""
+    """Run the Machine operator, which keeps machines and their components at the declared state."""
     from kubenode.cli.run_machine import machine
 
     machine(ctx.params)
@@ -256,7 +258,7 @@ def run_machine(
 def run_agent(
     arguments: Annotated[list[str] | None, typer.Argument(metavar="[CONFIG]")] = None,
 ) -> None:
-    """The node agent, on this host."""
+    """Run the node agent on this host."""
     from agent.main import main as agent  # and nothing else: it runs on every node
 
     raise typer.Exit(agent(arguments or []))
