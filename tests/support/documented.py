@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+GENERATED = ROOT / "docs/reference/cli.md"
+"""Written from the commands themselves; its usage lines cannot be typed."""
 PROGRAMS = ("kubenode", "make", "kubectl", "helm")
 BLOCK = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`((?:\.venv/bin/)?(?:kubenode|make) [^`\n]+)`")
@@ -31,7 +33,7 @@ class Command:
 def commands() -> tuple[Command, ...]:
     """Each once for each page; the runbooks of rules share most of theirs."""
     pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-    return tuple(dict.fromkeys(found for page in pages for found in _of(page)))
+    return tuple(dict.fromkeys(found for page in pages if page != GENERATED for found in _of(page)))
 
 
 def of(program: str) -> list[Command]:
