@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from defender.dashboard.node_state import OF_LETTER, NodeDisplayState
+from defender.decision.pauses import describe_scope
 
 
 class PagePart(Protocol):
@@ -37,7 +38,12 @@ class Renderer:
             lstrip_blocks=True,
             auto_reload=False,
         )
-        self._env.filters |= {"instant": instant, "iso": iso, "seconds": seconds}
+        self._env.filters |= {
+            "instant": instant,
+            "iso": iso,
+            "seconds": seconds,
+            "scope": describe_scope,
+        }
         self._env.globals |= {
             "letter_of": letter_of,
             "states": list(NodeDisplayState),

@@ -23,6 +23,16 @@ SHORT = {
 """Short names of labels."""
 
 
+_NAMES = {label: name for name, label in SHORT.items()} | {"node": "node"}
+
+
+def describe_scope(scope: str) -> str:
+    """Return the scope of a verdict as people say it: `zone b`, `rack r1`, `cluster`."""
+    label, separator, value = scope.partition("=")
+    name = _NAMES.get(label)
+    return f"{name} {value}" if separator and name else scope
+
+
 @dataclass(frozen=True, slots=True)
 class PausedScope:
     """Scope of a pause. As text it is the scope in verdicts: `cluster`, `node=n1` or `key=b`."""

@@ -12,6 +12,7 @@ import msgspec
 import typer
 
 from defender.answers import Waiting
+from defender.decision.pauses import describe_scope
 from defender.decision.permit_reader import read_permit
 from kubenode.api.cordon import CORDONED_BY, KEEP_CORDONED, keeps_cordon, owners_in
 from kubenode.api.meta import format_time
@@ -83,7 +84,7 @@ async def _permits(kube: Kube, node: str) -> list[Permit]:
 
 
 def _in_line(each: Waiting) -> str:
-    scope = f" of {each.scope}" if each.scope else ""
+    scope = f" of {describe_scope(each.scope)}" if each.scope else ""
     return (
         f"  in Kube Defender's queue since {format_time(each.since)}: place {each.place} of those"
         f" that wait for {each.reason}{scope}"
@@ -146,7 +147,7 @@ def _open(job: RemedyOperationJob) -> list[str]:
         + (f": {status.message}" if status.message else "")
     ]
     if status.hold is not None:
-        scope = f" ({status.hold.scope})" if status.hold.scope else ""
+        scope = f" ({describe_scope(status.hold.scope)})" if status.hold.scope else ""
         output.append(f"  held: {status.hold.reason}{scope}{_until(job)}: {status.hold.message}")
     return output
 

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 
+from defender.decision.pauses import describe_scope
 from kubenode.cli.job_moments import JobMoment
 from kubenode.cli.job_story import HoldSummary, JobStory, RungSummary
 from kubenode.cli.lengths import length
@@ -95,7 +96,7 @@ def _moments(moments: tuple[JobMoment, ...]) -> Iterator[str]:
 
 
 def _hold(hold: HoldSummary) -> Iterator[str]:
-    scope = f" of {hold.scope}" if hold.scope else ""
+    scope = f" of {describe_scope(hold.scope)}" if hold.scope else ""
     since = f", since {hold.since.astimezone(UTC):%H:%M:%S}" if hold.since is not None else ""
     again = hold.requeue_at
     requeue = f", looked at again {again.astimezone(UTC):%H:%M:%S}" if again is not None else ""

@@ -17,6 +17,7 @@ from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
 from defender.dashboard.views.pauses import paused
 from defender.decision.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.decision.jobs import ObservedJob
+from defender.decision.pauses import describe_scope
 from defender.overview.programs import cover_agents
 from defender.overview.records import DryRunView, current_dry_runs
 from defender.overview.situation import waits_for_person
@@ -170,9 +171,9 @@ def _for_people(scene: Scene) -> Iterator[AttentionRow]:
         may = (
             "Approve: the job asks for a permit and acts within the limits. Deny: it is cancelled."
             if approval
-            else "Nothing more is tried, our cordon stays. Say what comes next, or mend it by hand."
+            else "The cordon stays. Choose what comes next, or repair the node by hand."
         )
-        press = "Approve or deny" if approval else "Say what next"
+        press = "Approve or deny" if approval else "Choose what comes next"
         why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
         rule = job.spec.remedier.name or "a person"
         yield AttentionRow(
@@ -196,7 +197,7 @@ def _breakers(scene: Scene) -> Iterator[AttentionRow]:
             if each.state is BreakerState.CLOSED:
                 continue
             opened = each.state is BreakerState.OPEN
-            title = f"Breaker {'open' if opened else 'half-open'}: {each.scope}"
+            title = f"Breaker {'open' if opened else 'half-open'}: {describe_scope(each.scope)}"
             if each.scope == CONTROL_PATH:
                 title = "The control path is down: everything is frozen"
             may = (
@@ -205,7 +206,7 @@ def _breakers(scene: Scene) -> Iterator[AttentionRow]:
                 if opened
                 else "A few acts at a time are tried; it closes by itself while nothing new fails."
             )
-            key = f"breaker-{policy.name}-{each.scope}"
+            key = f"breaker-{policy.name}-{describe_scope(each.scope)}"
             why = f"When it {'opened' if opened else 'half-opened'}: {each.why}."
             if each.scope != CONTROL_PATH:
                 why += f" Now: {_unhealthy(scene, policy.name, each.scope)}."

@@ -9,6 +9,7 @@ from defender.decision.census import Census, CensusMember, CensusTally
 from defender.decision.coverage import EVERYBODYS, Ruling, ScopedLimit
 from defender.decision.ledger import LedgerPermit, PermitLedger
 from defender.decision.limits.demand import Demand, demand
+from defender.decision.pauses import describe_scope
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Ask, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Rate
@@ -103,7 +104,7 @@ class LimitCase:
         return "" if self.policy.name in EVERYBODYS else f" of policy {self.policy.name}"
 
     def where(self, scope: str) -> str:
-        return scope + self.of_policy
+        return describe_scope(scope) + self.of_policy
 
 
 def spread(node: str) -> float:
