@@ -26,6 +26,18 @@ LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[#)])")
 CODE = re.compile(r"(^```.*?^```|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 
 
+BOOSTS = {
+    "runbooks/": 0.1,
+    "source/": 0.1,
+    "change": 0.1,
+    "decisions/": 0.2,
+    "explanation/": 0.3,
+    "reference/": 0.3,
+}
+"""Weight of pages in the search, by the beginning of their path: guides come first."""
+GUIDE_BOOST = 2.0
+
+
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Fill what is listed by its files: decisions, runbooks by the pack of their rule, and at the
     ends of their sections the pages that mkdocs.yml does not name.
@@ -60,8 +72,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def boost(uri: str) -> float:
+    """Return the weight of a page in the search."""
+    listed = (weight for start, weight in BOOSTS.items() if uri.startswith(start))
+    return next(listed, GUIDE_BOOST)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links of the repository into links of the site."""
+    """Turn links of the repository into links of the site, and weigh the page for the search."""
+    page.meta["search"] = {"boost": boost(page.file.src_uri)}
     here = repository_path(page.file.src_uri)
     if page.file.src_uri.startswith("source/") and not (ROOT / here).is_file():
         return markdown  # the list of a folder, made by `add`

@@ -43,7 +43,7 @@ async def test_a_pause_is_written_holds_and_is_resumed(world: Running, browser: 
         await page.get_by_label("Scope").fill("node=n00004")
         await page.get_by_label("For", exact=True).select_option("4 hours")
         await page.get_by_label("Why").fill("I look at it")
-        await page.get_by_label("Take permits back too").check()
+        await page.get_by_label("Revoke permits").check()
         await page.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("node=n00004 is paused now")
         (pause,) = await pauses_of(world)
@@ -96,7 +96,7 @@ async def test_a_pause_that_cannot_be_meant_is_not_written(
         await page.goto(f"{world.url}/pauses")
         await page.get_by_label("Scope").fill("zone=zone-x")
         await page.get_by_label("Why").fill("to come")
-        await page.get_by_label("Pause it although no node is in it").check()
+        await page.get_by_label("Confirm a scope without nodes").check()
         await page.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("is paused now")
 
@@ -204,7 +204,7 @@ async def test_another_sites_page_can_neither_post_nor_show_ours(
         await evil.route("http://evil.example/**", answer)
         await evil.goto("http://evil.example/")
         framed = evil.frames[-1]
-        assert "Kube Defender" not in await framed.content()
+        assert "KubeNode" not in await framed.content()
         await evil.get_by_role("button", name="go").click()
         await evil.wait_for_load_state()
         assert await pauses_of(world) == []

@@ -144,6 +144,7 @@ OTHER_FIELDS: dict[str, Any] = {
     "wordsHeard": 3,
     "timeline": {"acted": T},
     "evidenceFalseSince": T,
+    "verifyingSince": T,
     "conditions": [{"type": "Healthy", "status": "True", "lastTransitionTime": T}],
 }
 

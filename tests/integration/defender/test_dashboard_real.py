@@ -123,7 +123,7 @@ async def who(kube: Kube) -> dict[str, Any]:
     return dict(made["status"]["userInfo"])
 
 
-PAUSE = {"scope": "node=n1", "for": "1h", "why": "by hand"}
+PAUSE = {"scope": "node=n1", "for": "1h", "why": "by hand", "empty": "yes"}
 
 
 async def test_a_write_goes_out_as_the_person_and_not_as_kube_defender(

@@ -98,7 +98,7 @@ def test_who_has_no_right_is_told_which_one(people: People, signing: Signing) ->
     said = say("approve", name, who=people.victor)
     assert said.returncode == 1
     assert f"you may not patch {JOBS}.kubenode.io" in said.stderr
-    assert "kubenode-operator" in said.stderr
+    assert "kubenode-approver" in said.stderr
     said = say("job", "list", who=people.nobody)
     assert said.returncode == 1 and "you may not list" in said.stderr
     said = say("explain", "job", name, who=people.victor)
