@@ -25,6 +25,8 @@ class AssignedJob(Model):
 
 
 class AgentAssignmentSpec(Model):
+    """Names of the jobs and probes."""
+
     jobs: list[AssignedJob] = Field(default_factory=list, max_length=MOST_JOBS)
     """Open jobs on the host. Closed jobs are removed with a delay."""
     probes: list[Annotated[str, StringConstraints(min_length=1, max_length=253)]] = Field(

@@ -65,8 +65,8 @@ class Packages(Model):
 class ArtefactAllowance(StrEnum):
     """Content that an artefact may contain.
 
-    LINKS_OUT    symbolic links that lead out of `dest`
-    SET_USER_ID  programs with the set-user-ID or set-group-ID bit
+    LinksOut: symbolic links that lead out of `dest`. SetUserID: programs with the set-user-ID or
+    set-group-ID bit.
     """
 
     LINKS_OUT = "LinksOut"
@@ -124,8 +124,11 @@ class ComponentSource(Model):
     dnf: Packages | None = None
     """RPM packages."""
     tarball: Tarball | None = None
+    """Archive to download."""
     oci: Oci | None = None
+    """OCI artefact to pull."""
     script: Script | None = None
+    """Programs that install the component."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_SOURCE_RULE,)
 
@@ -322,10 +325,15 @@ class Hooks(Model):
     """Programs of the host or of the files of this component that run during a change."""
 
     prepare: Hook | None = None
+    """Program to run before the software changes."""
     apply: Hook | None = None
+    """Program to run after the software has changed."""
     config: Hook | None = None
+    """Program to run after files and units have changed."""
     post: Hook | None = None
+    """Program to run at the end of the change."""
     remove: Hook | None = None
+    """Program to run before the component is removed."""
 
 
 class Uninstall(Model):

@@ -376,6 +376,7 @@ class BreakerStatus(Model):
     scope: str = Field(max_length=640)
     """Scope of the breaker, such as `cluster`."""
     state: BreakerState
+    """State of the breaker."""
     since: Time
     """Time of the last change of state."""
     why: str = Field(default="", max_length=1024)
@@ -396,6 +397,8 @@ class Decisions(Model):
 
 
 class DefenderPolicyStatus(Model):
+    """Observed state of the policy."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     healthy: StrictInt = Field(default=0, ge=0)
@@ -409,9 +412,11 @@ class DefenderPolicyStatus(Model):
     breaker_history: list[BreakerChange] = Field(default_factory=list, max_length=64)
     """State changes of the breakers, oldest first."""
     decisions: Decisions = Field(default_factory=Decisions)
+    """Number of verdicts."""
     missed_deadline: StrictInt = Field(default=0, ge=0)
     """Number of planned events that started before a permit was granted."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the policy."""
 
 
 class DefenderPolicy(Resource):

@@ -66,6 +66,8 @@ class HostEventNode(Model):
 
 
 class HostEventSpec(Model):
+    """Event as reported by its source."""
+
     source: HostEventSource
     """System that reports the event."""
     external_id: str = Field(alias="externalID", min_length=1, max_length=512)
@@ -89,7 +91,10 @@ class HostEventSpec(Model):
 
 
 class HostEventStatus(Model):
+    """Observed state of the event."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     phase: HostEventPhase | None = None
     """Phase of the event."""
     first_seen: Time | None = None
@@ -99,6 +104,7 @@ class HostEventStatus(Model):
     seen: StrictInt = Field(default=0, ge=0)
     """Number of reports."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the event."""
 
 
 class HostEvent(Resource):

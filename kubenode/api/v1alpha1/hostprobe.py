@@ -44,7 +44,10 @@ class HostProbeSpec(Model):
 
 
 class HostProbeStatus(Model):
+    """Answer to the probe."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     answer: dict[str, Scalar] = Field(default_factory=dict, max_length=64)
     """Fields of the answer, such as `images_unused_bytes`. The reference of probes lists names and
     units."""
@@ -53,6 +56,7 @@ class HostProbeStatus(Model):
     error: str = Field(default="", max_length=1024)
     """Error message if the probe failed."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the probe."""
 
 
 class HostProbe(Resource):

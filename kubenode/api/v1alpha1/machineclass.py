@@ -86,6 +86,8 @@ class MachineClassSpec(Model):
 
 
 class MachineClassStatus(Model):
+    """Observed state of the class."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     class_hash: str = Field(default="", max_length=32)
@@ -93,6 +95,7 @@ class MachineClassStatus(Model):
     machines: StrictInt = Field(default=0, ge=0)
     """Number of Machines of the class."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the class."""
 
 
 class MachineClass(Resource):

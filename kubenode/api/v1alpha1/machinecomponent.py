@@ -128,6 +128,8 @@ class MachineComponentSpec(Model):
 
 
 class MachineComponentStatus(Model):
+    """Observed state of the component."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     machines: StrictInt = Field(default=0, ge=0)
@@ -137,6 +139,7 @@ class MachineComponentStatus(Model):
     )
     """Names of the MachineComponentSets that assign the component."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the component."""
 
 
 class MachineComponent(Resource):

@@ -184,6 +184,8 @@ VALUES_ARE_SMALL = CelRule(
 
 
 class MachineComponentSetSpec(Model):
+    """Component to assign, the machines to assign it to, and the strategy of its rollout."""
+
     selector: LabelSelector
     """Label selector of Machines. Must not be empty."""
     component: str = Field(min_length=1, max_length=253)
@@ -317,6 +319,8 @@ class SetRevision(Model):
 
 
 class MachineComponentSetStatus(Model):
+    """Observed state of the set."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     phase: RolloutPhase | None = None
@@ -336,6 +340,7 @@ class MachineComponentSetStatus(Model):
     revisions: list[SetRevision] = Field(default_factory=list, max_length=64)
     """Last 10 revisions, and all revisions in use."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the set."""
 
 
 class MachineComponentSet(Resource):

@@ -82,7 +82,9 @@ class MachineTemplate(Model):
     """Template of the created Machines."""
 
     metadata: MachineTemplateMetadata = Field(default_factory=MachineTemplateMetadata)
+    """Metadata of the created Machines."""
     spec: MachineTemplateSpec
+    """Spec of the created Machines."""
 
 
 class ScaleIn(Model):
@@ -148,6 +150,8 @@ NOT_EVERY_MACHINE = not_empty("selector", "empty and would mean every machine: w
 
 
 class MachineSetSpec(Model):
+    """Desired number of machines, their template and their replacement."""
+
     replicas: StrictInt = Field(ge=0, le=LARGEST_SET)
     """Desired number of machines."""
     selector: LabelSelector
@@ -185,6 +189,8 @@ class MachineSetSpec(Model):
 
 
 class MachineSetStatus(Model):
+    """Observed state of the set."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     replicas: StrictInt = Field(default=0, ge=0)
@@ -204,10 +210,11 @@ class MachineSetStatus(Model):
     selector: str = Field(default="", max_length=4096)
     """Selector of the Machines in the text form that autoscalers read."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the set."""
 
 
 class MachineSet(Resource):
-    """Number of machines of one template. Unhealthy machines are replaced."""
+    """Controller of a number of machines of one template. Replaces unhealthy machines."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["MachineSet"] = "MachineSet"

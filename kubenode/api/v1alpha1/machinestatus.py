@@ -219,6 +219,8 @@ class ComponentStatus(Model):
 
 
 class MachineStatus(Model):
+    """Observed state of the machine."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     phase: MachinePhase | None = None
@@ -240,6 +242,7 @@ class MachineStatus(Model):
     components: list[ComponentStatus] = Field(default_factory=list, max_length=MOST_COMPONENTS)
     """Components as observed by the agent, which writes this field."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the machine."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(

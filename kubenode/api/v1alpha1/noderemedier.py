@@ -48,7 +48,7 @@ class Relapse(Model):
     """Recurrence of a fault on a node. The next job starts one rung above the last one that ran."""
 
     within: Duration = timedelta(hours=24)
-    """Maximum time between the jobs."""
+    """Maximum time since the last job closed."""
 
 
 class Attempts(Model):
@@ -193,11 +193,17 @@ class JobCounts(Model):
     """Number of jobs by state."""
 
     running: StrictInt = Field(default=0, ge=0)
+    """Number of open jobs."""
     succeeded: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Succeeded."""
     failed: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Failed."""
     cancelled: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Cancelled."""
     needs_human: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase NeedsHuman."""
     relapsed: StrictInt = Field(default=0, ge=0)
+    """Number of jobs for a relapse."""
 
 
 class InferredFact(Model):
@@ -217,6 +223,8 @@ class InferredFact(Model):
 
 
 class NodeRemedierStatus(Model):
+    """Observed state of the rule."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
     """Generation of the spec that the status describes."""
     phase: RemedierPhase | None = None
@@ -234,6 +242,7 @@ class NodeRemedierStatus(Model):
     inferred: list[InferredFact] = Field(default_factory=list, max_length=64)
     """Inferred facts that must survive a restart of the operator. Written when they change."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the rule."""
 
 
 class NodeRemedier(Resource):

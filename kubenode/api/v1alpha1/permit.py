@@ -124,7 +124,10 @@ class Displaced(Model):
 
 
 class PermitStatus(Model):
+    """Observed state of the permit."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     state: PermitState | None = None
     """State of the permit."""
     granted_at: Time | None = None
@@ -143,6 +146,7 @@ class PermitStatus(Model):
     """Pods that the act displaces, by controller. Pending replacements count as displaced. Absent
     until recorded."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the permit."""
 
 
 class Permit(Resource):

@@ -26,12 +26,16 @@ class RemediationPhase(StrEnum):
 
 
 class KubeNodeRemediationSpec(Model):
+    """Settings of the remediation."""
+
     severity: Severity = Severity.WARNING
     """Severity of the HostEvent that rules match. Allows one rule for Critical events and another
     for the rest."""
 
 
 class KubeNodeRemediationStatus(Model):
+    """Observed state of the remediation."""
+
     phase: RemediationPhase | None = None
     """Phase of the remediation."""
     node: str = Field(default="", max_length=253)
@@ -71,12 +75,19 @@ class KubeNodeRemediation(Resource):
 
 
 class KubeNodeRemediationResource(Model):
+    """Content of the created objects."""
+
     metadata: MachineTemplateMetadata = Field(default_factory=MachineTemplateMetadata)
+    """Metadata of the created objects."""
     spec: KubeNodeRemediationSpec = Field(default_factory=KubeNodeRemediationSpec)
+    """Spec of the created objects."""
 
 
 class KubeNodeRemediationTemplateSpec(Model):
+    """Template of the created objects."""
+
     template: KubeNodeRemediationResource
+    """Content of the created objects."""
 
 
 class KubeNodeRemediationTemplate(Resource):

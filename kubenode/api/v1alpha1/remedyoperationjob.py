@@ -74,7 +74,7 @@ class TriggerFact(Model):
 
     atom: str = Field(max_length=512)
     value: StrictBool | None = None
-    """Absent if unknown."""
+    """Value of the leaf. Absent if unknown."""
     observed: Time | None = None
     source: str = Field(default="", max_length=128)
 
@@ -107,9 +107,8 @@ class Approval(Model):
 class ApprovalDecision(Model):
     """Decision of a person. Admission sets `by` and `at`.
 
-    Approve, Deny  whether a job that waits for approval continues
-    Next, Retry    continues a job in NeedsHuman with the next rung, or the same rung
-    Close          ends a job in NeedsHuman as Failed
+    Approve, Deny: whether a job that waits for approval continues. Next, Retry: continue a job in
+    NeedsHuman with the next or the same rung. Close: end a job in NeedsHuman as Failed.
     """
 
     decision: Literal["Approve", "Deny", "Next", "Retry", "Close"]
@@ -125,10 +124,10 @@ class RemedyOperationJobSpec(Model):
 
     node_name: str = Field(min_length=1, max_length=253)
     agent: str = Field(min_length=1, max_length=253)
-    """Name of the agent: its Machine or node."""
+    """Name of the agent: that of its Machine, else of the node."""
     node_uid: str = Field(default="", alias="nodeUID", max_length=128)
     remedier: RemedierReference | None = None
-    """Absent for manual jobs."""
+    """Rule that created the job. Absent for manual jobs."""
     trigger: Trigger
     mode: Mode = Mode.ENFORCE
     priority: StrictInt = Field(default=500, ge=0, le=1000)
@@ -146,8 +145,9 @@ class RemedyOperationJobSpec(Model):
     supersedes: str = Field(default="", max_length=253)
     """Superseded job. Its cordon and permit are taken over."""
     initial_wait: InitialWait | None = None
-    """Absent if the job starts at once."""
+    """Wait before the start. Absent if the job starts at once."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
+    """Index of the first rung to run."""
     ladder: list[Rung] = Field(min_length=1, max_length=8)
     """Copy of the ladder of the rule."""
     when: Expression | None = None
@@ -158,7 +158,9 @@ class RemedyOperationJobSpec(Model):
     notify: list[Receiver] = Field(default_factory=list, max_length=16)
     approval: Approval = Field(default_factory=Approval)
     approvals: list[ApprovalDecision] = Field(default_factory=list, max_length=16)
+    """Decisions of people."""
     cancel: StrictBool = False
+    """Whether to cancel the job."""
     ttl_after_finished: Duration = timedelta(hours=72)
     """Time after which a closed job is deleted. Does not apply to NeedsHuman."""
 
@@ -191,6 +193,7 @@ class StepStatus(Model):
     index: StrictInt = Field(ge=0)
     name: str = Field(max_length=64)
     by: StepBy = StepBy.OPERATOR
+    """Executor of the step."""
     request_id: str = Field(default="", alias="requestID", max_length=64)
     state: StepState = StepState.WAITING
     attempts: StrictInt = Field(default=0, ge=0)
@@ -242,6 +245,7 @@ class Hold(Model):
     since: Time | None = None
     """Time since which the job waits, for any reason."""
     look_again_at: Time | None = None
+    """Time of the next attempt."""
 
 
 class Owned(Model):
@@ -280,12 +284,12 @@ class RemedyOperationJobStatus(Model):
     phase: JobPhase = JobPhase.PENDING
     message: str = Field(default="", max_length=1024)
     rung: StrictInt = Field(default=0, ge=0)
-    """Index in the ladder."""
+    """Index of the current rung in the ladder."""
     step: StrictInt = Field(default=0, ge=0)
-    """Index in the steps of the rung."""
+    """Index of the current step in the rung."""
     steps: list[StepStatus] = Field(default_factory=list, max_length=256)
     agent: AgentAnswers | None = None
-    """The only field that the agent writes."""
+    """Answers of the agent, which writes no other field."""
     permit: JobPermitStatus | None = None
     hold: Hold | None = None
     owned: Owned = Field(default_factory=Owned)
@@ -296,7 +300,7 @@ class RemedyOperationJobStatus(Model):
     verifying_since: Time | None = None
     """Time at which the steps ended, from which the verification timeout counts."""
     evidence_false_since: Time | None = None
-    """Start of false evidence during verification."""
+    """Time since which the evidence is false, during verification."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
 
 
