@@ -173,7 +173,7 @@ class Drift(Model):
     path: str = Field(default="", max_length=1024)
     """Path or name of the object that differs."""
     count: StrictInt = Field(default=1, ge=1)
-    """Number of times that the difference was found."""
+    """Number of recent corrections of the difference, at least 1."""
     since: Time | None = None
     """Time at which the difference was first found."""
 
