@@ -100,9 +100,9 @@ class HostEventStatus(Model):
     first_seen: Time | None = None
     """Time of the first report."""
     last_seen: Time | None = None
-    """Time of the most recent report."""
+    """Time of the last recorded report."""
     seen: StrictInt = Field(default=0, ge=0)
-    """Number of reports."""
+    """Number of occurrences of the event."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
     """Conditions of the event."""
 

@@ -45,7 +45,7 @@ class ClosedJob(Model):
     acted: StrictBool = False
     """Whether a step of class Host or higher ran."""
     acted_at: Time | None = None
-    """Time at which that step ran."""
+    """Time at which the last such step ended, or started."""
     rung: StrictInt = Field(default=0, ge=0)
     """Index of the last rung that the job reached."""
     probation: Duration = timedelta(0)

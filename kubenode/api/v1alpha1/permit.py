@@ -99,7 +99,7 @@ class PermitSpec(Model):
     holder: Holder
     """Object that holds the permit."""
     policy_generation: StrictInt = Field(default=0, ge=0)
-    """Generation of the policy that granted the permit."""
+    """Generation of the first policy that applied. 0 if none did."""
     grants: list[Grant] = Field(default_factory=list, max_length=8)
     """Grants, oldest first. The last one equals `class`, which is written together with it."""
 
