@@ -52,15 +52,18 @@ class Gauges(Collector):
 
     def collect(self) -> Iterator[Metric]:
         control, ready = self._control, self._ready()
-        yield _single_gauge("ready", "1 while questions can be answered.", ready)
+        yield _single_gauge("ready", "1 if requests can be answered, otherwise 0.", ready)
         yield self._up(ready)
         yield self._permits()
         yield self._unreadable()
-        yield _by("nodes", "Nodes as limits count them.", "health", control.census.counts())
-        pending = nan if control.displaced is None else control.displaced
-        yield _single_gauge(
-            "displaced_pods", "Pods that we displaced and that are pending.", pending
+        yield _by(
+            "nodes",
+            "Number of nodes, by health as limits count it.",
+            "health",
+            control.census.counts(),
         )
+        pending = nan if control.displaced is None else control.displaced
+        yield _single_gauge("displaced_pods", "Number of displaced pods that are pending.", pending)
         yield from self._budgets()
         yield from self._breakers()
         yield from self._queue()
@@ -75,29 +78,42 @@ class Gauges(Collector):
     def _up(self, ready: bool) -> Metric:
         up: dict[str, float] = {PERMITS_STORE: ready}
         up |= {name: float(answers()) for name, answers in self._stores.items()}
-        return _by("store_up", "1 while a store of permits answers.", "store", up)
+        return _by("store_up", "1 if a store of permits responds, otherwise 0.", "store", up)
 
     def _permits(self) -> Metric:
         permits = dict.fromkeys(PermitState, 0)
         for permit in self._control.ledger:
             permits[permit.state] += 1
-        return _by("permits", "Permits on record.", "state", permits)
+        return _by("permits", "Number of permits, by state.", "state", permits)
 
     def _unreadable(self) -> Metric:
         permits = {"open": 0, "released": 0}
         for permit in self._control.ledger:
             if permit.unreadable:
                 permits["open" if permit.open else "released"] += 1
-        text = "Permits that cannot be read: an open one refuses its node and counts everywhere."
+        text = (
+            "Number of permits that cannot be decoded. An open one blocks its node and"
+            " counts in every scope."
+        )
         return _by("unreadable_permits", text, "state", permits)
 
     # -- budgets ------------------------------------------------------------------------------
 
     def _budgets(self) -> Iterator[Metric]:
-        used = _family("budget_used", "Of a limit what is used, or is healthy.", BUDGET)
-        limit = _family("budget_limit", "Of a limit what may be used, or must be healthy.", BUDGET)
-        room = _family("budget_room", "Acts that a limit still allows now.", BUDGET)
-        full = _family("budget_scopes_full", "Scopes of a limit that have no room.", BUDGET)
+        used = _family(
+            "budget_used", "Number of used permits of a limit, or number of healthy nodes.", BUDGET
+        )
+        limit = _family(
+            "budget_limit",
+            "Maximum number of permits of a limit, or minimum number of healthy nodes.",
+            BUDGET,
+        )
+        room = _family(
+            "budget_room", "Number of acts that a limit currently allows in addition.", BUDGET
+        )
+        full = _family(
+            "budget_scopes_full", "Number of scopes in which a limit allows no further act.", BUDGET
+        )
         all_budgets = budgets(self._control, self._clock.now())
         some = {policy.name for policy in self._shown()}
         by = sorted((b for b in all_budgets if b.policy in some), key=_line)
@@ -122,11 +138,21 @@ class Gauges(Collector):
     def _breakers(self) -> Iterator[Metric]:
         labels = ("policy", "scope", "state")
         state = _family(
-            "breaker_state", "1 for the state that the breaker of a scope is in.", labels
+            "breaker_state",
+            "1 for the current state of the breaker of a scope, otherwise 0.",
+            labels,
         )
-        faults = _family("breaker_faults", "Nodes with a fault, as a breaker counts.", labels[:2])
-        nodes = _family("breaker_nodes", "Nodes that a breaker takes its shares of.", labels[:2])
-        causes = _family("common_causes", "Causes that faults share, which stop acts.", labels[:1])
+        faults = _family(
+            "breaker_faults", "Number of nodes with a fault in the scope of a breaker.", labels[:2]
+        )
+        nodes = _family(
+            "breaker_nodes",
+            "Number of nodes in the scope of a breaker, of which its percentages are taken.",
+            labels[:2],
+        )
+        causes = _family(
+            "common_causes", "Number of common causes of faults that stop acts.", labels[:1]
+        )
         groups = sorted(self._control.census.groups())
         some = {policy.name for policy in self._shown()}
         for watch in self._control.breakers.watches():
@@ -147,13 +173,13 @@ class Gauges(Collector):
         yield from (state, faults, nodes, causes)
         frozen = self._control.breakers.control_path.frozen is not None
         yield _single_gauge(
-            "frozen", "1 while the control path is down, so that nothing starts.", frozen
+            "frozen", "1 during a control path outage, in which no act starts, otherwise 0.", frozen
         )
 
     def _fleet(self) -> Metric:
         labels = ("group", "cluster")
         silent = _family(
-            "fleet_silent", "1 for a cluster that shares limits and is silent.", labels
+            "fleet_silent", "1 for a cluster that shares limits and does not report.", labels
         )
         view = self._control.fleet
         groups = sorted(view.groups.items()) if view is not None else []
@@ -173,18 +199,27 @@ class Gauges(Collector):
             waiting[place.reason] += 1
             seconds = (now - place.since).total_seconds()
             oldest[place.reason] = max(oldest[place.reason], seconds)
-        yield _by("waiting", "Holders that wait, by why they were refused.", "reason", waiting)
-        yield _by("waiting_oldest_seconds", "For how long one waits at most.", "reason", oldest)
+        yield _by(
+            "waiting", "Number of holders that wait after a denial, by reason.", "reason", waiting
+        )
+        yield _by(
+            "waiting_oldest_seconds",
+            "Longest current wait of a holder in seconds, by reason.",
+            "reason",
+            oldest,
+        )
 
     def _policies(self) -> Iterator[Metric]:
         labels = ("policy",)
-        pauses = _family("pauses", "Pauses that hold.", labels)
+        pauses = _family("pauses", "Number of active pauses.", labels)
         broken = _family(
-            "policy_problems", "What of a policy cannot be kept, so is refused.", labels
+            "policy_problems",
+            "Number of parts of a policy that cannot be enforced, for which requests are denied.",
+            labels,
         )
         missed = CounterMetricFamily(
             "kubenode_defender_missed_deadlines",
-            "Planned events that came before a permit did.",
+            "Number of planned events that started before a permit was granted.",
             labels=labels,
         )
         now = self._clock.now()
@@ -200,7 +235,9 @@ class Gauges(Collector):
         for job in self._jobs():
             if job.status.phase in phases:
                 phases[job.status.phase] += 1
-        return _by("jobs", "Jobs that are not over, as Kube Defender sees them.", "phase", phases)
+        return _by(
+            "jobs", "Number of open jobs in the cache of Kube Defender, by phase.", "phase", phases
+        )
 
 
 def _line(budget: LimitBudget) -> tuple[str, int, str, str]:

@@ -39,30 +39,31 @@ class DefenderMetrics:
         self.stores: dict[str, Callable[[], bool]] = {}
         self.verdicts = Counter(
             "kubenode_defender_verdicts",
-            "Answers by the call and by their reason.",
+            "Number of verdicts, by call and reason.",
             ["call", "reason"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_defender_ask_seconds",
-            "From a question to its answer, the write of the permit included.",
+            "Duration in seconds of a request for a permit, including the write of the permit.",
             buckets=SECONDS,
             registry=registry,
         )
         self.unclear = Counter(
             "kubenode_defender_unwritten",
-            "Writes of permits that failed or whose outcome was unclear.",
+            "Number of writes of permits that failed or have an unknown outcome.",
             registry=registry,
         )
         self.freed = Counter(
             "kubenode_defender_freed",
-            "Permits that Kube Defender released itself: holder over, node gone, release repeated.",
+            "Number of permits that Kube Defender released on its own, by reason: holder"
+            " ended, node deleted, release repeated.",
             ["why"],
             registry=registry,
         )
         self.revoked = Counter(
             "kubenode_defender_revoked",
-            "Permits taken back before anything irreversible was done.",
+            "Number of permits revoked before an irreversible act, by reason.",
             ["why"],
             registry=registry,
         )

@@ -34,12 +34,12 @@ class MachineMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._approved = Counter(
             "kubenode_machine_certificates_approved",
-            "Certificate requests of hosts that were approved.",
+            "Number of approved certificate requests of hosts.",
             registry=registry,
         )
         self._denied = Counter(
             "kubenode_machine_certificates_denied",
-            "Certificate requests of hosts that were denied, by why.",
+            "Number of denied certificate requests of hosts, by reason.",
             ["reason"],
             registry=registry,
         )
@@ -66,7 +66,7 @@ class MachineCollector(Collector):
             counts[state_of(machine, now)] += 1
         gauge = GaugeMetricFamily(
             "kubenode_machine_certificates",
-            "Machines by the state of their agents' certificates.",
+            "Number of machines, by state of the certificate of the agent.",
             labels=["state"],
         )
         for state, count in counts.items():

@@ -24,14 +24,15 @@ class GuardMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.acts = Counter(
             "kubenode_defender_guard",
-            "Acts of others on nodes; audited: Audit let pass what Enforce would refuse; passed:"
-            " not judged; error: left to the webhook's failurePolicy.",
+            "Number of acts of other clients on nodes. audited: allowed by mode Audit,"
+            " would be denied by Enforce; passed: not evaluated; error: decided by"
+            " failurePolicy of the webhook.",
             ["act", "outcome"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_defender_guard_seconds",
-            "From the question of the API server to the answer.",
+            "Duration in seconds of an admission review.",
             buckets=SECONDS,
             registry=registry,
         )

@@ -1,8 +1,8 @@
-"""What every model of the API shares: camelCase, strict for people, lenient for servers.
+"""Base of all API models: camelCase, strict for user input, lenient for stored objects.
 
-A person's YAML with an unknown field is a mistake and is refused. An object that comes from the
-API server was validated when it was written, perhaps by a newer version of this program: its
-unknown fields are passed over, or one upgrade would make every older process blind.
+An unknown field in a manifest of a user is an error. An object from the API server was validated
+when it was written, perhaps by a newer version of this program. Its unknown fields are ignored, so
+that an upgrade does not block older processes.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,19 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 
 def refusal(message: str, at: str = "") -> PydanticCustomError:
-    """An error to raise from a validator: `message` says what is wrong and what to do.
+    """Return an error for a validator to raise. `message` describes the problem and the remedy.
 
-    `at` is where below the validated model, as a person writes it (`selector`); "" is the model.
+    at: JSON path of the field below the validated model, such as `selector`; "" for the model
+    itself.
     """
     return PydanticCustomError("rule", "{message}", {"message": message, "at": at})
 
 
 @dataclass(frozen=True, slots=True)
 class CelRule:
-    """A rule that the API server checks in CEL and the model's own validator in Python.
+    """Rule that the API server evaluates in CEL and the validator of the model in Python.
 
-    Both answer with the same `message`, at the same place.
+    Both report the same `message` at the same field.
     """
 
     rule: str
@@ -48,12 +49,12 @@ class PrinterColumn:
     json_path: str
     type: str = "string"
     priority: int = 0
-    """0 shows always, 1 with `-o wide` only."""
+    """0: always shown. 1: shown only with `-o wide`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleInfo:
-    """JSON paths of the scale subresource, which autoscalers and `kubectl scale` speak to."""
+    """JSON paths of the scale subresource, for autoscalers and `kubectl scale`."""
 
     spec_replicas: str
     status_replicas: str
@@ -62,7 +63,7 @@ class ScaleInfo:
 
 @dataclass(frozen=True, slots=True)
 class ResourceInfo:
-    """What a CRD says of a kind beside its schema."""
+    """Properties of a kind in its CRD, other than the schema."""
 
     kind: str
     plural: str
@@ -74,7 +75,7 @@ class ResourceInfo:
 
 
 class Model(BaseModel):
-    """A part of an API object."""
+    """Part of an API object."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -87,26 +88,26 @@ class Model(BaseModel):
 
     cel: ClassVar[tuple[CelRule, ...]] = ()
     mutable: ClassVar[tuple[str, ...] | None] = None
-    """Of an immutable spec: the fields that may change all the same. None: all may."""
+    """Mutable fields of an immutable spec. None if all fields are mutable."""
     defaulted_in_python: ClassVar[tuple[str, ...]] = ()
-    """Fields that the model fills in by a rule of its own: not required, no default in the CRD."""
+    """Fields with a default that the model computes. Not required, without default in the CRD."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The object as JSON types, camelCase, without absent fields."""
+        """Return the object as JSON types in camelCase, without absent fields."""
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class Resource(Model):
-    """A kind of the group kubenode.io; the subclasses fix `apiVersion` and `kind`."""
+    """Kind of the group kubenode.io. Subclasses set `apiVersion` and `kind`."""
 
     resource: ClassVar[ResourceInfo]
 
     @classmethod
     def from_server(cls, raw: bytes) -> Self:
-        """Read an object of the API server. Raises pydantic.ValidationError if it does not fit."""
+        """Parse an object of the API server. Raises pydantic.ValidationError if it is invalid."""
         return cls.model_validate_json(raw, extra="ignore")
 
     @classmethod
     def from_user(cls, data: Mapping[str, Any]) -> Self:
-        """Read what a person wrote; unknown fields are errors. Raises pydantic.ValidationError."""
+        """Parse user input. Unknown fields are errors. Raises pydantic.ValidationError."""
         return cls.model_validate(data)

@@ -13,7 +13,7 @@ from datetime import datetime
 from kubenode.api.meta import Condition, ConditionStatus
 
 MESSAGE_LENGTH = 4096
-"""Most characters of a message. A message that was cut ends in CUT."""
+"""Maximum number of characters of a message. A truncated message ends in CUT."""
 CUT = "..."
 
 

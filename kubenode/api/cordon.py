@@ -1,12 +1,12 @@
-"""The cordon of a Node and its owners. Pure.
+"""Cordon of a Node and its owners. Pure.
 
 The annotation `kubenode.io/cordoned-by` lists the marks of the owners that need the cordon,
-separated by commas. The mark of a job of the Remedy operator is its bare name; that of any other
+separated by commas. The mark of a job of the Remedy operator is its name. The mark of any other
 holder is `Kind/name/uid`. Earlier versions wrote the same marks, but either one job or a list of
 holders.
 
-Each owner adds and removes its own mark only, and the last one uncordons the node. A cordon without
-marks belongs to a person: it gets no mark and stays.
+Each owner adds and removes only its own mark, and the last one uncordons the node. A cordon without
+marks is manual: it gets no mark and stays.
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,12 @@ from pydantic import ValidationError
 from kubenode.api.v1alpha1.permit import Holder
 
 CORDONED_BY = "kubenode.io/cordoned-by"
-"""Annotation on a Node: the marks of the owners of its cordon."""
+"""Annotation on a Node: marks of the owners of its cordon."""
 KEEP_CORDONED = "kubenode.io/keep-cordoned"
-"""Annotation on a Node with which a person keeps the cordon when ours ends. Any value but "false"
-counts; a reason is a good one. `kubectl cordon` cannot be that sign, because it changes nothing on
-a cordoned node.
+"""Annotation on a Node that keeps the cordon when the last owner removes its mark.
+
+Any value except "false" applies; use a reason as the value. `kubectl cordon` cannot express this,
+because it changes nothing on a cordoned node.
 """
 
 
@@ -32,9 +33,9 @@ def keeps_cordon(annotations: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CordonChange:
-    """A change of a Node.
+    """Change of a Node.
 
-    mark: the value of the annotation, None to remove it.
+    mark: value of the annotation, None to remove it.
     unschedulable: whether the node is cordoned.
     """
 
@@ -44,24 +45,24 @@ class CordonChange:
 
 @dataclass(frozen=True, slots=True)
 class CordonState:
-    """The cordon of a Node."""
+    """Cordon of a Node."""
 
     unschedulable: bool = False
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """The marks of the owners, of jobs too."""
+        """Return the marks of all owners, including jobs."""
         return marks_in(self.annotations.get(CORDONED_BY, ""))
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The names of the jobs among the owners."""
+        """Return the names of the jobs among the owners."""
         return tuple(mark for mark in self.marks if "/" not in mark)
 
     @property
     def holders(self) -> tuple[Holder, ...]:
-        """The owners that are no jobs."""
+        """Return the owners other than jobs."""
         return holders_in(self.annotations.get(CORDONED_BY, ""))
 
 
@@ -79,13 +80,13 @@ def marks_in(value: str) -> tuple[str, ...]:
 
 
 def holders_in(value: str) -> tuple[Holder, ...]:
-    """Return the holders in a value of the annotation. Jobs and malformed marks are none."""
+    """Return the holders in a value of the annotation, without jobs and malformed marks."""
     holders = map(holder_in, marks_in(value))
     return tuple(holder for holder in holders if holder is not None)
 
 
 def mark_of(holder: Holder) -> str:
-    """Return the mark of a holder that is no job: `Kind/name/uid`."""
+    """Return the mark of a holder other than a job: `Kind/name/uid`."""
     return f"{holder.kind}/{holder.name}/{holder.uid}"
 
 
@@ -101,10 +102,10 @@ def holder_in(mark: str) -> Holder | None:
 
 
 def add_mark(state: CordonState, mark: str) -> CordonChange | None:
-    """Return the change that cordons the node for this owner, None if nothing is to be written.
+    """Return the change that cordons the node for this owner, None if no write is needed.
 
-    Marks on a node that a person uncordoned are obsolete and are replaced. A person's cordon gets
-    no mark.
+    Marks on a node that a person uncordoned are obsolete and are replaced. A manual cordon gets no
+    mark.
     """
     if not state.unschedulable:
         return CordonChange(mark, True)
@@ -127,7 +128,8 @@ def remove_mark(state: CordonState, mark: str) -> CordonChange | None:
 
 
 def replace_mark(state: CordonState, old: str, new: str) -> CordonChange | None:
-    """Return the change that hands the old owner's place to the new one, None if there is none."""
+    """Return the change that replaces the old owner by the new one, None if the old one has no
+    mark."""
     if not state.unschedulable or old not in state.marks:
         return None
     marks = dict.fromkeys(new if mark == old else mark for mark in state.marks)

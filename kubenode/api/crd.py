@@ -1,8 +1,8 @@
-"""CustomResourceDefinitions of every kind, written from the models.
+"""CustomResourceDefinitions of all kinds, generated from the models.
 
-The text repeats itself where an Expression is unrolled (see kubenode.api.structural). Equal copies
-are one YAML anchor and aliases, so the files stay short enough to read; kubectl, Helm and every
-other reader resolve them.
+Unrolled Expressions repeat the same text (see kubenode.api.structural). Equal copies are written as
+one YAML anchor with aliases, which keeps the files short. kubectl, Helm and other readers resolve
+them.
 """
 
 import io
@@ -20,7 +20,7 @@ HEADER = "# Written by `make docs` from kubenode/api; change the models, not thi
 
 
 def definition(kind: type[Resource]) -> dict[str, Any]:
-    """The CustomResourceDefinition of `kind`, apiextensions.k8s.io/v1."""
+    """Return the CustomResourceDefinition of `kind`, apiextensions.k8s.io/v1."""
     info = kind.resource
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -67,7 +67,7 @@ def _version(kind: type[Resource], info: ResourceInfo) -> dict[str, Any]:
 
 
 class _Representer(RoundTripRepresenter):
-    """Quotes what YAML 1.1, which kubectl reads, takes for a boolean: `Off`, `on`, `no`."""
+    """Quotes texts that YAML 1.1, which kubectl reads, parses as booleans: `Off`, `on`, `no`."""
 
     def represent_str(self, data: str) -> ScalarNode:
         if data.lower() in ("y", "yes", "n", "no", "on", "off"):
@@ -79,7 +79,7 @@ _Representer.add_representer(str, _Representer.represent_str)
 
 
 def as_yaml(crd: dict[str, Any]) -> str:
-    """`crd` as YAML; a dict that stands in it twice is written once."""
+    """Return `crd` as YAML. A dict that occurs twice is written once."""
     yaml = YAML()
     yaml.Representer = _Representer
     yaml.width = 100
@@ -90,5 +90,5 @@ def as_yaml(crd: dict[str, Any]) -> str:
 
 
 def files() -> dict[str, str]:
-    """File name to content, one file a kind."""
+    """Return the content of each file by its name, one file per kind."""
     return {f"{GROUP}_{kind.resource.plural}.yaml": as_yaml(definition(kind)) for kind in KINDS}

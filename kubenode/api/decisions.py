@@ -1,7 +1,7 @@
-"""Which of a person's words a job can hear now. Pure.
+"""Decisions of people that a job accepts in its current state. Pure.
 
-The dashboard, the command line and admission ask the same function, so that what a person may say
-is the same everywhere. A job is looked at as the API server has it: a mapping.
+The dashboard, the command line and admission call the same functions, so that they accept the same
+decisions. A job is passed as a mapping, as the API server stores it.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 Decision = Literal["Approve", "Deny", "Next", "Retry", "Close"]
 DECISIONS: tuple[Decision, ...] = ("Approve", "Deny", "Next", "Retry", "Close")
 LEADING_OUT: tuple[Decision, ...] = ("Next", "Retry", "Close")
-"""What leads a job out of NeedsHuman."""
+"""Decisions that end the phase NeedsHuman."""
 MOST_DECISIONS = 16
 STARTED_BY = "kubenode.io/started-by"
-"""Annotation on a job: who started it, for one that no rule did; set by admission."""
+"""Annotation on a job: user who started it, if no rule did. Set by admission."""
 CANCELLED_BY = "kubenode.io/cancelled-by"
-"""Annotation on a job: who set `spec.cancel`; set by admission."""
+"""Annotation on a job: user who set `spec.cancel`. Set by admission."""
 
 ACCEPTED_DECISIONS: Mapping[JobPhase, tuple[Decision, ...]] = {
     JobPhase.AWAITING_APPROVAL: ("Approve", "Deny"),
@@ -34,7 +34,7 @@ WAITS_FOR: Mapping[Decision, str] = {
 
 
 def phase_of(job: Mapping[str, Any]) -> JobPhase:
-    """Pending for a job that has no status yet, and for a phase that we do not know."""
+    """Return the phase. Pending for a job without status and for an unknown phase."""
     try:
         return JobPhase((job.get("status") or {}).get("phase") or JobPhase.PENDING)
     except ValueError:
@@ -42,7 +42,7 @@ def phase_of(job: Mapping[str, Any]) -> JobPhase:
 
 
 def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
-    """The words that mean something to it now, in the order in which they are offered."""
+    """Return the decisions that the job accepts now, in the order in which they are offered."""
     phase = phase_of(job)
     if phase is JobPhase.RUNNING and _step_asks(job):
         return ("Approve", "Deny")
@@ -52,7 +52,7 @@ def hears(job: Mapping[str, Any]) -> tuple[Decision, ...]:
 
 
 def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None) -> str:
-    """Why the job cannot hear `decision`, "" if it can. `rung` goes with Next alone."""
+    """Return why the job does not accept `decision`, "" if it does. `rung` applies to Next only."""
     if decision not in hears(job):
         return f"{decision} is for a job that {WAITS_FOR[decision]}; it is {phase_of(job)}"
     if decision != "Next":
@@ -65,7 +65,7 @@ def unheard(job: Mapping[str, Any], decision: Decision, rung: int | None = None)
 
 
 def _rung_deletes(job: Mapping[str, Any]) -> bool:
-    """Whether its drain may delete, once approved, what budgets keep; it waits to try again."""
+    """Return whether the drain of the rung may delete, after approval, pods that PDBs protect."""
     try:
         steps = job["spec"]["ladder"][(job.get("status") or {}).get("rung", 0)]["steps"]
     except (KeyError, IndexError):
@@ -74,7 +74,7 @@ def _rung_deletes(job: Mapping[str, Any]) -> bool:
 
 
 def _step_asks(job: Mapping[str, Any]) -> bool:
-    """Whether the step under way is one that a person's word lets go on."""
+    """Return whether the current step waits for a decision."""
     status = job.get("status") or {}
     try:
         step = job["spec"]["ladder"][status.get("rung", 0)]["steps"][status.get("step", 0)]

@@ -1,7 +1,7 @@
-"""Durations as people write them: `90s`, `10m`, `1h30m`, `250ms`.
+"""Durations in text form: `90s`, `10m`, `1h30m`, `250ms`.
 
-The text form is that of Go's time.ParseDuration without signs and without units below a
-millisecond, so that kubectl users meet nothing new.
+The form is that of Go's time.ParseDuration without signs and without units below a millisecond,
+which users of kubectl know.
 """
 
 import re
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 PATTERN = r"^([0-9]+(\.[0-9]+)?(ms|[smh]))+$"
 LONGEST = timedelta(days=3650)
 USUAL = 32
-"""Characters; what is longer is not remembered."""
+"""Maximum number of characters of a text whose result is cached."""
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _UNITS = {
     "ms": timedelta(milliseconds=1),
@@ -25,9 +25,9 @@ _UNITS = {
 
 
 def parse_duration(text: str) -> timedelta:
-    """`text` as a timedelta of whole milliseconds, the finest that is written back.
+    """Return `text` as a timedelta of whole milliseconds, the precision of the text form.
 
-    Raises ValueError naming the text and the form that is wanted.
+    Raises ValueError with the text and the expected form.
     """
     return _parsed_once(text) if len(text) <= USUAL else _parsed(text)
 
@@ -47,11 +47,11 @@ def _parsed(text: str) -> timedelta:
 
 
 _parsed_once = lru_cache(maxsize=1024)(_parsed)
-"""Every job has a dozen durations, and they are the same few."""
+"""Cached parser. Each job has a dozen durations with few different values."""
 
 
 def format_duration(value: timedelta) -> str:
-    """The shortest exact text to the millisecond: `0s`, `90s` as `1m30s`, `250ms`."""
+    """Return the shortest exact text with a precision of 1 ms: `0s`, `1m30s` for 90 s, `250ms`."""
     millis = round(value / timedelta(milliseconds=1))
     hours, millis = divmod(millis, 3_600_000)
     minutes, millis = divmod(millis, 60_000)
@@ -76,4 +76,4 @@ Duration = Annotated[
     PlainSerializer(format_duration, return_type=str, when_used="always"),
     WithJsonSchema({"type": "string", "pattern": PATTERN, "maxLength": 32}),
 ]
-"""A length of time. On the wire a text such as `90s`."""
+"""Length of time. Its JSON form is a text such as `90s`."""

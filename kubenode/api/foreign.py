@@ -1,9 +1,10 @@
-"""Marks of others on a Node: who else is about to take it down, or at work on it.
+"""Marks of other systems on a Node that they are about to remove or are working on.
 
-Read by the rules' fact `node.foreignOwner` and by Kube Defender, so that both mean the same.
+The rule fact `node.foreignOwner` and Kube Defender share this code, so that both use the same
+definition.
 
-Taints of the Node Readiness Controller (`readiness.k8s.io/`) are no mark: that controller keeps
-them on a node for as long as a condition is bad, and repairs nothing.
+Taints of the Node Readiness Controller (`readiness.k8s.io/`) do not count: that controller keeps
+them on a node while a condition is bad, and repairs nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,9 +16,9 @@ DELETION_TAINTS = frozenset(
         "karpenter.sh/disruption",  # karpenter before v1
     }
 )
-"""An autoscaler is about to delete the node."""
+"""Taints of autoscalers that are about to delete the node."""
 SHUTDOWN = "node.cloudprovider.kubernetes.io/shutdown"
-"""The cloud says that the machine is off; after our own powerOff it says so too."""
+"""Taint of the cloud controller on a machine that is off. It also follows a powerOff step."""
 FOREIGN_TAINTS = DELETION_TAINTS | {
     SHUTDOWN,
     "alibabacloud.com/node-needrepair",  # ACK repairs the instance
@@ -67,7 +68,7 @@ _DRIVER_UPGRADE = frozenset(
         "uncordon-required",
     }
 )
-"""States of an upgrade under way: not `upgrade-required`, which waits, nor `upgrade-failed`."""
+"""States of a running upgrade: neither `upgrade-required`, which waits, nor `upgrade-failed`."""
 FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
     "dgxc.nvidia.com/nvsentinel-state": frozenset(
         {"quarantined", "draining", "drain-succeeded", "drain-failed", "remediating"}
@@ -82,13 +83,17 @@ FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
     # GKE before it drains for an upgrade or a smaller pool
     "operation.gke.io/type": frozenset({"drain"}),
 }
-"""Annotation or label to the values that mean it is at work; no values: its presence does."""
+"""Annotations or labels with the values that mark active work. Without values, presence marks it.
+"""
 
 
 def foreign_mark(
     taints: Iterable[str], annotations: Mapping[str, str], labels: Mapping[str, str]
 ) -> str:
-    """The taint, annotation or label of another owner, "" if there is none. `taints` are keys."""
+    """Return the taint, annotation or label of another owner, "" if there is none.
+
+    taints: keys of the taints.
+    """
     for taint in taints:
         if taint in FOREIGN_TAINTS:
             return taint

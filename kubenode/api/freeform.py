@@ -1,9 +1,9 @@
-"""JSON schemas of values without a fixed type, bounded in depth and in size.
+"""JSON schemas of values without a fixed type, bounded in depth and size.
 
-A structural schema allows a value of several types only as `x-kubernetes-preserve-unknown-fields`,
-which accepts anything. Limits apply to values of their own type: `maxItems: 0` refuses arrays and
-says nothing of a number. Together they bound such a value, and a deep one never reaches a reader.
-The minimum of 1 refuses the empty array and the empty object.
+A structural schema allows several types for a value only as `x-kubernetes-preserve-unknown-fields`,
+which accepts anything. Limits apply to values of their own type: `maxItems: 0` denies arrays and
+does not affect numbers. Combined limits bound such a value, so that no reader gets a deeply nested
+one. The minimum of 1 denies the empty array and the empty object.
 """
 
 from typing import Any
@@ -12,14 +12,15 @@ UNKNOWN = "x-kubernetes-preserve-unknown-fields"
 
 
 def scalar(max_length: int) -> dict[str, Any]:
-    """A boolean, a number, or a text of at most `max_length` characters."""
+    """Return the schema of a boolean, a number, or a text of at most `max_length` characters."""
     arrays = {"minItems": 1, "maxItems": 0}
     objects = {"minProperties": 1, "maxProperties": 0}
     return {UNKNOWN: True, "maxLength": max_length} | arrays | objects
 
 
 def bounded_value(depth: int, members: int, max_length: int) -> dict[str, Any]:
-    """A scalar, or objects and arrays of `members` entries in at most `depth` levels."""
+    """Return the schema of a scalar, or of objects and arrays of at most `members` entries in at
+    most `depth` levels."""
     if depth == 0:
         return scalar(max_length)
     below = bounded_value(depth - 1, members, max_length)

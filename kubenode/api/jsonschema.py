@@ -1,11 +1,11 @@
-"""JSON schemas of our kinds for editors, draft 2020-12, written from the models.
+"""JSON schemas (draft 2020-12) of all kinds for editors, generated from the models.
 
-An editor with a YAML language server checks and completes a rule that begins with
+An editor with a YAML language server validates and completes a rule that begins with
 
     # yaml-language-server: $schema=noderemedier.json
 
-The schema says what the models say, but for what only code can: that a pattern is RE2, that a time
-zone exists, that a rule compiles. `kubenode rules lint` says these.
+The schema contains all checks of the models that a schema can express. It does not check that a
+pattern is RE2, that a time zone exists, or that a rule compiles. `kubenode rules lint` does.
 """
 
 import json
@@ -33,16 +33,16 @@ MORE: Mapping[str, Schema] = {
         "oneOf": [{"required": ["ladder", "mode"]}, {"required": ["infer"]}],
     },
 }
-"""What the validators of these models check beside their fields."""
+"""Schemas of checks that the validators of these models make beyond their fields."""
 BARE = frozenset({"Step"})
-"""Models whose fields may be written without a value: `- cordon:`."""
+"""Models with fields that may have no value: `- cordon:`."""
 OPEN = frozenset({"ObjectMeta"})
-"""Models that pass over fields that the API server writes."""
+"""Models that ignore unknown fields, which the API server writes."""
 _SPAN = TypeAdapter(timedelta)
 
 
 def schema(kind: type[Resource]) -> Schema:
-    """The schema of `kind` as people write it: camelCase, unknown fields refused."""
+    """Return the schema of `kind` for user input: camelCase, unknown fields denied."""
     made = of_model(kind, kind.resource.kind)
     made["required"] = ["apiVersion", "kind", *made["required"]]
     return {
@@ -53,7 +53,7 @@ def schema(kind: type[Resource]) -> Schema:
 
 
 def of_model(model: type[BaseModel], name: str) -> Schema:
-    """The schema of any model, with the models below it under `$defs`."""
+    """Return the schema of any model, with the models below it under `$defs`."""
     given = model.model_json_schema(by_alias=True)
     definitions = given.pop("$defs", {})
     made = _object(given, name)
@@ -80,7 +80,7 @@ def _object(given: Schema, name: str) -> Schema:
 
 
 def _value(given: Schema) -> Schema:
-    """`given` without its option to be null, which YAML readers would suggest, and in one line."""
+    """Return `given` on one line, without the option null, which editors would suggest."""
     given = without_null(given)
     made: Schema = {}
     for key, value in given.items():
@@ -121,5 +121,5 @@ def text(made: Schema) -> str:
 
 
 def files() -> dict[str, str]:
-    """File name to content, one file a kind."""
+    """Return the content of each file by its name, one file per kind."""
     return {f"{kind.resource.kind.lower()}.json": text(schema(kind)) for kind in KINDS}

@@ -1,8 +1,9 @@
-"""The names of a set's machines: a number that grows, and none twice.
+"""Names of the machines of a set, with an increasing number. No name is used twice.
 
-The next number follows from the highest that was seen, which the set's status remembers. So a
-create whose answer was lost is asked for again under the same name, and finds it taken; and who
-waits for a machine made after another compares numbers, not the clocks of two hosts.
+The next number follows the highest known one, which is stored in the status of the set. If the
+response to a create request is lost, the operator requests the same name again and gets a conflict.
+Code that must know which of two machines is newer compares the numbers instead of timestamps of two
+hosts.
 """
 
 import hashlib
@@ -10,11 +11,12 @@ import hashlib
 from kubenode.api.meta import ObjectMeta
 
 LONGEST = 45
-"""Characters of the set's name in it: the whole is a host's name too, with at most 63."""
+"""Maximum number of characters of the name of the set. The full name is also a hostname, with at
+most 63."""
 
 
 def beginning(machine_set: ObjectMeta) -> str:
-    """Of every name; other for a set of the same name that came later."""
+    """Return the prefix of all names. Differs for a later set of the same name."""
     which = hashlib.sha256(machine_set.uid.encode()).hexdigest()[:5]
     return f"{machine_set.name[:LONGEST].replace('.', '-').rstrip('-')}-{which}-"
 
@@ -24,7 +26,7 @@ def name_of(machine_set: ObjectMeta, number: int) -> str:
 
 
 def number_of(machine_set: ObjectMeta, name: str) -> int:
-    """0 for a name that we did not give."""
+    """Return the number in the name, 0 for a name of another origin."""
     start = beginning(machine_set)
     rest = name[len(start) :] if name.startswith(start) else ""
     return int(rest) if rest.isascii() and rest.isdigit() else 0

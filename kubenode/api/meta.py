@@ -1,4 +1,4 @@
-"""The parts of every Kubernetes object that our kinds use: metadata, conditions, selectors."""
+"""Common parts of Kubernetes objects: metadata, conditions and selectors."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,8 @@ _RFC3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|
 
 
 def _read_time(value: Any, info: ValidationInfo) -> Any:
-    """What the server has is read, what a person writes is refused before the first instant."""
+    """Parse a time. A stored time out of bounds is clamped; in user input, one before FIRST_YEAR is
+    an error."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, str) and _RFC3339.fullmatch(value):
@@ -47,7 +48,7 @@ def _aware(value: datetime) -> datetime:
 
 
 def format_time(value: datetime) -> str:
-    """RFC 3339 in UTC with the milliseconds that short repairs are measured by."""
+    """Return RFC 3339 in UTC with milliseconds, because short repairs are measured."""
     return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -59,8 +60,8 @@ Time = Annotated[
     PlainSerializer(format_time, return_type=str, when_used="json"),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""An instant; RFC 3339 on the wire. Of stored objects also one that is out of bounds is read, see
-kubenode.instants."""
+"""Instant, in JSON as RFC 3339. A stored instant out of bounds is clamped, see kubenode.instants.
+"""
 
 LabelValue = Annotated[str, StringConstraints(max_length=63)]
 
@@ -77,11 +78,11 @@ class OwnerReference(Model):
 
 
 SERVER_METADATA = ("managedFields", "selfLink", "deletionGracePeriodSeconds")
-"""Metadata that we neither read nor write; an exported object has it."""
+"""Metadata of an exported object that KubeNode neither reads nor writes."""
 
 
 class ObjectMeta(Model):
-    """Object metadata as the API server keeps it; the fields that we read or write."""
+    """Standard object metadata: the fields that KubeNode reads or writes."""
 
     name: str = Field(
         default="",
@@ -109,7 +110,7 @@ class ObjectMeta(Model):
 
     @model_serializer(mode="wrap")
     def _without_what_is_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """No `uid: ""`: an object that we create leaves to the server what is the server's."""
+        """Leave out empty fields such as `uid: ""`, so that the server sets them on create."""
         return {k: v for k, v in dump(self).items() if v or k == "name"}
 
 
@@ -120,7 +121,7 @@ class ConditionStatus(StrEnum):
 
 
 class Condition(Model):
-    """One aspect of an object's state, in the form of metav1.Condition."""
+    """Condition of an object, as metav1.Condition."""
 
     type: str = Field(max_length=316)
     status: ConditionStatus
@@ -169,7 +170,7 @@ class LabelSelectorRequirement(Model):
 
 
 class LabelSelector(Model):
-    """Labels that must hold, all of them. An empty one is refused: it would mean everything."""
+    """Label selector whose requirements must all match. Must not be empty."""
 
     match_labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
     match_expressions: list[LabelSelectorRequirement] = Field(default_factory=list, max_length=32)
@@ -179,14 +180,14 @@ class LabelSelector(Model):
         return not self.match_labels and not self.match_expressions
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether `labels` fulfil every requirement. An empty selector matches everything."""
+        """Return whether `labels` match every requirement. An empty selector matches everything."""
         return all(labels.get(k) == v for k, v in self.match_labels.items()) and all(
             r.matches(labels) for r in self.match_expressions
         )
 
 
 def not_empty(field: str, message: str) -> CelRule:
-    """The rule that the selector in `field` of a model, where there is one, asks for something."""
+    """Return the rule that the selector in `field` of a model, if present, is not empty."""
     path = f"self.{field}"
     return CelRule(
         f"!has({path}) || (has({path}.matchLabels) && size({path}.matchLabels) > 0)"
@@ -209,7 +210,7 @@ NOT_EXCLUDING_EVERY_NODE = not_empty(
 
 
 class NodeSelection(Model):
-    """Which nodes: `all: true`, or a selector that is not empty, less what `exclude` matches."""
+    """Selection of nodes: `all: true` or a selector, except those that `exclude` matches."""
 
     all: Literal[True] | None = None
     selector: LabelSelector | None = None

@@ -1,9 +1,9 @@
-"""What is wrong with an object, in lines for people: field, what is wrong, what to do.
+"""Validation errors as lines of text with field, problem and remedy.
 
     spec.nodes.selector: empty and would mean every node: write matchLabels, or `all: true` if meant
     rule.yaml:14: spec.coolDown: 1m is an unknown field: did you mean cooldown?
 
-The same lines are shown by the command line, in a rule's status and by admission.
+The command line, the status of a rule and admission show the same lines.
 """
 
 import difflib
@@ -22,10 +22,10 @@ from kubenode.api.v1alpha1 import KINDS
 
 Path = tuple[str | int, ...]
 Where = Callable[[Path], str]
-"""Where a field stands in the file, such as `rule.yaml:14`; "" when that is not known."""
+"""Function that returns the position of a field, such as `rule.yaml:14`; "" if unknown."""
 
 LONGEST_VALUE = 60
-"""Longer values are cut in a message."""
+"""Maximum number of characters of a value in a message. Longer values are truncated."""
 KINDS_OF_VALUE: Mapping[str, str] = {
     "string_type": "a text",
     "int_type": "a whole number",
@@ -42,7 +42,7 @@ KINDS_OF_VALUE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """`text` says what is wrong at `path` and what to do."""
+    """Problem at `path`. `text` describes it and the remedy."""
 
     path: Path
     text: str
@@ -51,7 +51,7 @@ class FieldProblem:
 def problems(
     error: ValidationError, model: type[Model] | None = None, where: Where = lambda _: ""
 ) -> list[str]:
-    """One line for each problem of `error`, as `list_problems` finds them."""
+    """Return one line for each problem of `error`, as listed by `list_problems`."""
     lines = []
     for problem in list_problems(error, model):
         place = where(problem.path)
@@ -61,10 +61,10 @@ def problems(
 
 
 def list_problems(error: ValidationError, model: type[Model] | None = None) -> list[FieldProblem]:
-    """Each problem of `error` in the order it was found, none twice.
+    """Return the problems of `error` in the order of their detection, without duplicates.
 
-    `model` is what was validated; a kind is known by the error's own title. It serves to tell
-    fields from the marks that pydantic leaves in a path, and to suggest names.
+    model: validated model; None if the title of the error names a kind. Distinguishes fields from
+    the tags that pydantic adds to a path, and provides names to suggest.
     """
     model = model or next((kind for kind in KINDS if kind.__name__ == error.title), None)
     grouped: dict[Path, list[ErrorDetails]] = {}
@@ -78,7 +78,7 @@ def list_problems(error: ValidationError, model: type[Model] | None = None) -> l
 
 
 def field_path(path: Path) -> str:
-    """`path` as people and kubectl write it: `spec.when.all[0].condition`."""
+    """Return `path` in the notation of kubectl: `spec.when.all[0].condition`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".") or "object"
 
@@ -92,7 +92,8 @@ def _path(details: ErrorDetails, model: type[Model] | None) -> Path:
 
 
 def _walk(path: Path, model: type[Model]) -> list[Any]:
-    """What each part of `path` is a field of: a model, list, dict. Ends at pydantic's own marks."""
+    """Return the type that each part of `path` is a field of: a model, list or dict. Ends at tags
+    of pydantic."""
     owners: list[Any] = []
     here: Any = model
     for part in path:
@@ -114,7 +115,7 @@ def _walk(path: Path, model: type[Model]) -> list[Any]:
 
 
 def _bare(annotation: Any) -> Any:
-    """`annotation` without Annotated and without `| None`."""
+    """Return `annotation` without Annotated and without `| None`."""
     if get_origin(annotation) is Annotated:
         return _bare(get_args(annotation)[0])
     if get_origin(annotation) in (Union, types.UnionType):
@@ -125,7 +126,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _alternatives(several: list[ErrorDetails]) -> list[str]:
-    """One text for a value that is none of the types that would do; else nothing."""
+    """Return one text for a value that matches none of the allowed types, otherwise nothing."""
     if len(several) < 2 or any(details["type"] not in KINDS_OF_VALUE for details in several):
         return []
     wanted = dict.fromkeys(KINDS_OF_VALUE[details["type"]] for details in several)
@@ -170,14 +171,14 @@ def _not_a_choice(value: Any, expected: str) -> str:
 
 
 def _quote(kind: str, value: Any) -> str:
-    """A hint for the trap of YAML: a bare True, or off for some readers, is no text."""
+    """Return a hint for a YAML value such as True or off that some readers parse as a boolean."""
     if kind == "string_type" and isinstance(value, bool | int | float):
         return " (YAML reads a bare word or number: put it in quotes)"
     return ""
 
 
 def _choices(path: Path, model: type[Model] | None) -> str:
-    """What may be written at `path`, where that is one of a few words."""
+    """Return a remedy with the allowed values if `path` is an enumeration, otherwise ""."""
     here: Any = model
     for owner, part in zip(_walk(path, model) if model else [], path, strict=False):
         if isinstance(owner, type) and issubclass(owner, Model):
@@ -202,7 +203,7 @@ def _suggestion(path: Path, model: type[Model] | None) -> str:
 
 
 def _shown(value: Any) -> str:
-    """`value` as JSON on one line, cut where it is long."""
+    """Return `value` as JSON on one line, truncated if it is long."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""Faster time: the same rules and limits with every duration divided by one number.
+"""Time scaling: the same rules and limits with every duration divided by one number.
 
-The demo shows in a minute what takes an hour. Shares, counts and instants stay as they are, and so
-does the ten minutes in the name of `newFaultsPer10m`, which Kube Defender scales by its own clock.
+The demo shows in one minute what takes an hour. Shares, counts and instants do not change. Neither
+do the ten minutes in the name of `newFaultsPer10m`, which Kube Defender scales by its own clock.
 """
 
 from datetime import timedelta
@@ -17,13 +17,13 @@ from kubenode.api.v1alpha1.leaves import ProbeLeaf
 R = TypeVar("R", bound=Resource)
 
 SHORTEST = timedelta(milliseconds=1)
-"""A duration that is not zero never becomes zero: "for 30s" must not turn into "at once"."""
+"""Minimum of a scaled duration that was not zero: `for: 30s` must not become `for: 0s`."""
 
 
 def scaled(resource: R, speed: float) -> R:
-    """A copy of `resource` with every duration of its spec divided by `speed`, above 0.
+    """Return a copy of `resource` with every duration of its spec divided by `speed`, above 0.
 
-    Durations are rounded to the millisecond, the finest that the API can say.
+    Durations are rounded to the millisecond, the precision of the API.
     """
     if not speed > 0:
         raise ValueError(f"speed {speed} does not run time: give a number above 0")

@@ -1,4 +1,4 @@
-"""A count of nodes, or a percentage of them: `3` or `"5%"`."""
+"""Number or percentage of nodes: `3` or `"5%"`."""
 
 import re
 from typing import Annotated, Any
@@ -30,14 +30,14 @@ def is_ratio(share: int | str) -> bool:
 
 
 def share_of(share: int | str, total: int) -> int:
-    """How many of `total` nodes `share` is, rounded down; a count is itself, also above `total`."""
+    """Return the number of nodes, rounded down. A number is unchanged, even above `total`."""
     if isinstance(share, int):
         return share
     return int(share[:-1]) * total // 100
 
 
 def ratio_of(share: int | str, total: int) -> float:
-    """`share` as a part of `total`, between 0 and 1; of no nodes a count is 1."""
+    """Return `share` as a fraction of `total`, between 0 and 1. For no nodes, a number is 1."""
     if isinstance(share, str):
         return int(share[:-1]) / 100
     return min(1.0, share / total) if total else 1.0

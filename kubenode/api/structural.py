@@ -1,15 +1,15 @@
-"""Structural schemas of our kinds, as the API server wants them in a CustomResourceDefinition.
+"""Structural schemas of all kinds for CustomResourceDefinitions.
 
-pydantic's JSON schema of a kind is the source. It is made structural: references are written out,
-`anyOf: [X, null]` becomes X, defaults are texts of the wire, and what a schema cannot say comes
-from the models' CEL rules. An API server applies the defaults, so they are the models' own; empty
-ones are left out, as absent and empty mean the same.
+The source is the JSON schema that pydantic generates for a kind. It is made structural: references
+are inlined, `anyOf: [X, null]` becomes X, defaults are JSON values, and checks that a schema cannot
+express come from the CEL rules of the models. The API server applies the defaults, so they equal
+those of the models. Empty defaults are left out, because absent and empty mean the same.
 
-A structural schema cannot refer to itself, and an Expression does. It is written out for DEPTH
-combinators, with only leaves at the bottom: dozens of copies of one list of leaves. So that a CRD
-stays small enough for `kubectl apply`, which keeps it whole in an annotation, only the first copy
-is described, and copies below the first combinator are lean: they carry types, required and known
-fields, enums and defaults, and leave limits of texts to the model, that is to the registry.
+A structural schema cannot refer to itself, but an Expression does. It is unrolled for DEPTH
+combinators, with only leaves at the bottom, which makes dozens of copies of the leaves. `kubectl
+apply` stores the whole CRD in an annotation of limited size. Therefore only the first copy has
+descriptions, and copies below the first combinator are lean: they contain types, required and known
+fields, enums and defaults. The models check the limits of texts there.
 
 Source: kubernetes.io, Extend the Kubernetes API with CustomResourceDefinitions.
 """
@@ -40,17 +40,17 @@ LIMITS = (
     *("pattern", "minimum", "maximum", "exclusiveMinimum"),
 )
 FULL_DEPTH = 1
-"""Inside more combinators than this a leaf has no limits in the CRD."""
+"""Depth of combinators below which leaves have no limits in the CRD."""
 RARE = ("host_event", "alert", "annotation", "taint", "probe", "absent")
-"""Leaves that are not written out inside DEPTH combinators."""
+"""Leaves that are not unrolled inside DEPTH combinators."""
 LIST_KEYS: Mapping[str, list[str]] = MappingProxyType(
     {"Condition": ["type"], "BreakerStatus": ["scope"]}
 )
-"""Lists of these are maps: one entry for a key."""
+"""Keys of lists that are maps, by the model of their items."""
 PATTERN_MESSAGES = MappingProxyType(
     {DURATION: "no duration: write a number and a unit, like 90s, 10m or 1h30m"}
 )
-"""Patterns that people meet often: the API server answers these words, not the pattern."""
+"""Messages that the API server returns for common patterns, instead of the pattern."""
 
 
 EXPRESSION = Expression.__name__
@@ -58,18 +58,19 @@ EXPRESSION = Expression.__name__
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How much of a schema is written out at a place."""
+    """Level of detail of a schema at one position."""
 
     described: bool = True
     lean: bool = False
     defaults: bool = True
     depth: int = 0
-    """Combinators around this place."""
+    """Number of enclosing combinators."""
     deepest: int = DEPTH
 
 
 def structural_schema(kind: type[Resource]) -> Schema:
-    """The openAPIV3Schema of `kind`. Equal copies are one and the same dict, to be an alias."""
+    """Return the openAPIV3Schema of `kind`. Equal copies are the same dict, so that YAML can alias
+    them."""
     return _Writer(kind).kind()
 
 
@@ -98,7 +99,7 @@ class _Writer:
         }
 
     def _field(self, given: Schema, view: View) -> Schema:
-        """One field, item or value: `given` is pydantic's JSON schema of it."""
+        """Return the schema of a field, item or value. `given` is its JSON schema from pydantic."""
         given = without_null(given)
         name = reference(given)
         if "deepest" in given:
@@ -138,7 +139,7 @@ class _Writer:
         return made if view.lean else _add_messages(made)
 
     def _model(self, name: str, view: View) -> Schema:
-        """A model; copies that come out the same are made once."""
+        """Return the schema of a model. Equal copies are created once."""
         if name == EXPRESSION:
             view = replace(view, described=view.described and view.depth == 0)
             view = replace(view, lean=view.lean or view.depth > FULL_DEPTH)
@@ -194,7 +195,7 @@ class _Writer:
 
 
 def _unwritten(model: type[Model], view: View) -> tuple[str, ...]:
-    """Fields of an Expression or a leaf whose inside the CRD leaves to the model."""
+    """Return the fields of an Expression or leaf that only the model validates, not the CRD."""
     if model is FactLeaf:
         return () if view.described else ("window",)
     if model is not Expression or not view.lean:
@@ -206,7 +207,7 @@ _BASE_KEYWORDS = ("type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-u
 
 
 def models_of(kind: type[BaseModel]) -> Iterator[type[Model]]:
-    """`kind` and every model below it."""
+    """Yield `kind` and every model below it."""
     visited: set[Any] = set()
     queue: list[Any] = [kind]
     while queue:
@@ -223,23 +224,23 @@ def models_of(kind: type[BaseModel]) -> Iterator[type[Model]]:
 
 
 def reference(given: Schema) -> str:
-    """Name of the definition that a JSON schema refers to; "" when it stands for itself."""
+    """Return the name of the definition that a JSON schema refers to; "" if it has no reference."""
     return str(given.get("$ref", "")).rsplit("/", 1)[-1]
 
 
 def without_null(given: Schema) -> Schema:
-    """`given` without its option to be null: null and absent are the same to an API server."""
+    """Return `given` without the option null. The API server treats null and absent alike."""
     options = [o for o in given.get("anyOf", ()) if o.get("type") != "null"]
     return _less(given, "anyOf") | options[0] if len(options) == 1 else given
 
 
 def plain(text: str) -> str:
-    """A docstring as one line."""
+    """Return a docstring as one line."""
     return " ".join(text.split())
 
 
 def to_wire(value: Any) -> Any:
-    """A default as JSON. A model's is {}: the server fills in the defaults inside."""
+    """Return a default as JSON. A default model is {}: the API server fills in its fields."""
     match value:
         case BaseModel():
             full: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -263,9 +264,8 @@ def _less(given: Schema, key: str) -> Schema:
 
 
 def _add_messages(made: Schema) -> Schema:
-    """`made` with a rule that answers in words in place of a pattern that people meet often, and
-    for what no pattern says of an instant.
-    """
+    """Return `made` with a rule that has a readable message, in place of a common pattern or for
+    the bounds of an instant."""
     if made.get("format") == "date-time":
         rule = {"rule": f"self.getFullYear() >= {FIRST_YEAR}", "message": TOO_EARLY}
         return made | {"x-kubernetes-validations": [rule]}
@@ -277,7 +277,7 @@ def _add_messages(made: Schema) -> Schema:
 
 
 def _or_empty(made: Schema) -> Schema:
-    """`made`, which may also be "" or {}: the models read these as absent."""
+    """Return `made` so that it also accepts "" or {}, which the models treat as absent."""
     if "enum" in made:
         return made | {"enum": ["", *made["enum"]]}
     return _less(made, "x-kubernetes-validations") | {"maxProperties": 1}
@@ -286,7 +286,7 @@ def _or_empty(made: Schema) -> Schema:
 def _immutability(
     fields: Schema, required: list[str], mutable: tuple[str, ...] | None
 ) -> list[dict[str, str]]:
-    """A rule for each field that must stay as it was made."""
+    """Return a rule for each immutable field."""
     if mutable is None:
         return []
     rules = []

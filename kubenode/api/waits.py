@@ -1,4 +1,4 @@
-"""What a rule that matches, or its job, waits for, in words: one sentence for each reason."""
+"""Reasons for which a matching rule or its job waits, as one sentence each."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ WAITS: Mapping[str, str] = {
     "GuardTrue": "a guard of the rule forbids the repair now",
     "EnginesDisagree": "two rule engines came to different answers",
 }
-"""By the reason of a hold (`status.hold.reason`)."""
+"""Sentences by the reason of a hold (`status.hold.reason`)."""
 
 
 def sentence(reason: str) -> str:
-    """With a capital letter and a full stop."""
+    """Return the sentence with a capital letter and a full stop."""
     text = WAITS[reason]
     return f"{text[0].upper()}{text[1:]}."

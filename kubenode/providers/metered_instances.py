@@ -16,13 +16,13 @@ class InstanceMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "kubenode_instance_requests",
-            "What was asked of the providers that make machines, by its code",
+            "Number of requests to providers that create machines, by result code",
             ["provider", "operation", "code"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_instance_request_seconds",
-            "Time until a provider that makes machines answered",
+            "Duration in seconds of a request to a provider that creates machines",
             ["provider", "operation"],
             buckets=BUCKETS,
             registry=registry,

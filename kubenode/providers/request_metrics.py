@@ -36,13 +36,13 @@ class ProviderMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "kubenode_provider_requests",
-            "Operations asked of the providers of machines, by how they ended",
+            "Number of requests to providers, by result",
             ["provider", "operation", "result"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_provider_request_seconds",
-            "Time until a provider answered",
+            "Duration in seconds of a request to a provider",
             ["provider", "operation"],
             buckets=BUCKETS,
             registry=registry,

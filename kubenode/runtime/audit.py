@@ -186,7 +186,7 @@ class AuditLog:
         self._trouble = ""
         self._count = Counter(
             "kubenode_audit_lines",
-            "Lines of the audit log; lost: the disk did not take them in time.",
+            "Number of lines of the audit log. lost: the disk did not accept them in time.",
             ["outcome"],
             registry=registry,
         )

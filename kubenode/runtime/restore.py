@@ -210,7 +210,7 @@ class RestoreWatch:
         self._doubt = f"{UNREAD} is not read yet"
         gauge = Gauge(
             "kubenode_restore_frozen",
-            "1 while destructive acts are frozen because the cluster's data were restored.",
+            "1 while destructive acts are frozen after a restore of etcd, otherwise 0.",
             registry=registry,
         )
         gauge.set_function(lambda: float(bool(self.restored)))

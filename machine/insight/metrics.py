@@ -28,22 +28,22 @@ class InsightCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         states = GaugeMetricFamily(
             "kubenode_component_machines",
-            "Machines by the state of a component on them.",
+            "Number of machines, by component and its state.",
             labels=["component", "state"],
         )
         versions = GaugeMetricFamily(
             "kubenode_component_versions",
-            "Machines by the installed version of a component.",
+            "Number of machines, by component and installed version.",
             labels=["component", "version"],
         )
         lacking = GaugeMetricFamily(
             "kubenode_component_lacking_machines",
-            "Machines to which no set gives a component that others have.",
+            "Number of machines without a component that sets assign to other machines.",
             labels=["component"],
         )
         drifting = GaugeMetricFamily(
             "kubenode_component_drifting_machines",
-            "Machines on which something of a component is not as it was written.",
+            "Number of machines with drift of a component.",
             labels=["component"],
         )
         all_families = families(list(self._machines()))

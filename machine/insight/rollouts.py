@@ -36,10 +36,13 @@ class RolloutCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         frozen = GaugeMetricFamily(
             "kubenode_machine_frozen",
-            "Whether so much is wrong at once that no machine is deleted, replaced or changed.",
+            "1 during a meltdown, in which no machine is deleted, replaced or changed,"
+            " otherwise 0.",
         )
         frozen.add_metric([], bool(self._frozen()))
-        machines = GaugeMetricFamily("kubenode_machines", "Machines by phase.", labels=["phase"])
+        machines = GaugeMetricFamily(
+            "kubenode_machines", "Number of machines, by phase.", labels=["phase"]
+        )
         phases = Counter(m.status.phase or MachinePhase.PENDING for m in list(self._machines()))
         for phase in MachinePhase:
             machines.add_metric([phase.value], phases[phase])
@@ -48,12 +51,13 @@ class RolloutCollector(Collector):
     def _of_sets(self) -> Iterator[GaugeMetricFamily]:
         phases = GaugeMetricFamily(
             "kubenode_component_set_phase",
-            "1 for the phase in which a component set is.",
+            "1 for the current phase of a component set.",
             labels=["set", "phase"],
         )
         counts = GaugeMetricFamily(
             "kubenode_component_set_machines",
-            "Machines of a component set, and those of them in a state; failed: of its last batch.",
+            "Number of machines of a component set, by state. member: all; failed:"
+            " failed in the last batch.",
             labels=["set", "state"],
         )
         paused = GaugeMetricFamily(

@@ -11,12 +11,12 @@ class MachineSetMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.made = Counter(
             "kubenode_machineset_machines_made",
-            "Machines that MachineSets have made.",
+            "Number of machines that MachineSets created.",
             registry=registry,
         )
         self.removed = Counter(
             "kubenode_machineset_machines_removed",
-            "Machines that MachineSets have given up, by why.",
+            "Number of machines that MachineSets removed, by reason.",
             ["reason"],
             registry=registry,
         )

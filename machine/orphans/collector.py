@@ -42,12 +42,12 @@ class OrphanMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.orphans = Gauge(
             "kubenode_machine_orphans",
-            "Instances with this cluster's tag that belong to no Machine.",
+            "Number of instances with the tag of this cluster and without a Machine.",
             registry=registry,
         )
         self.ended = Counter(
             "kubenode_machine_orphans_ended",
-            "Orphans that were ended: none, since an orphan is a finding for people.",
+            "Number of terminated orphans. Always 0, because only people terminate orphans.",
             registry=registry,
         )
 

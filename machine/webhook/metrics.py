@@ -13,13 +13,13 @@ class MachineWebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._answers = Counter(
             "kubenode_machine_admissions",
-            "Writes of Machines, classes, sets and components that were asked about.",
+            "Number of admission reviews of Machines, classes, sets and components.",
             ["resource", "outcome"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_machine_admission_seconds",
-            "From the question to the answer.",
+            "Duration in seconds of an admission review.",
             buckets=SECONDS,
             registry=registry,
         )

@@ -48,53 +48,54 @@ class HostDoctorMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.deliveries = Counter(
             "kubenode_hostdoctor_deliveries",
-            "Deliveries that were stored, by endpoint.",
+            "Number of stored deliveries, by endpoint.",
             ["endpoint"],
             registry=registry,
         )
         self.refusals = Counter(
             "kubenode_hostdoctor_refusals",
-            "Deliveries that were not taken, by endpoint and why.",
+            "Number of rejected deliveries, by endpoint and reason.",
             ["endpoint", "why"],
             registry=registry,
         )
         self.events = Counter(
             "kubenode_hostdoctor_events",
-            "Events told, by source and whether that changed a HostEvent.",
+            "Number of reported events, by source and by whether a HostEvent changed.",
             ["source", "outcome"],
             registry=registry,
         )
         self.ignored = Counter(
             "kubenode_hostdoctor_ignored",
-            "Parts of deliveries that were understood and of no concern, or made no sense.",
+            "Number of parts of deliveries that were irrelevant or invalid.",
             registry=registry,
         )
         self.unresolved = Gauge(
             "kubenode_hostdoctor_unresolved",
-            "Open HostEvents whose machine is no Node, by why.",
+            "Number of open HostEvents without a Node, by reason.",
             ["why"],
             registry=registry,
         )
         self.open = Gauge(
             "kubenode_hostdoctor_open",
-            "Open HostEvents, by source.",
+            "Number of open HostEvents, by source.",
             ["source"],
             registry=registry,
         )
         self.waiting = Gauge(
             "kubenode_hostdoctor_waiting",
-            "Events that were received and are not stored yet.",
+            "Number of received events that are not stored yet.",
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_hostdoctor_seconds",
-            "From a delivery's last byte until it is stored.",
+            "Time in seconds from the last byte of a delivery until it is stored.",
             buckets=(0.005, 0.025, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0),
             registry=registry,
         )
         self.watchdog = Gauge(
             "kubenode_hostdoctor_watchdog_heard_timestamp_seconds",
-            "When the Watchdog, the alert that always fires, was last heard; 0 is never.",
+            "Unix time at which the Watchdog, an alert that always fires, was last"
+            " received. 0 means never.",
             registry=registry,
         )
         self._begin()

@@ -12,13 +12,13 @@ class ProbeMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.probes = Counter(
             "kubenode_remedy_probes",
-            "Questions to hosts: asked, and what became of them.",
+            "Number of probes of hosts, by outcome. asked: sent.",
             ["outcome"],
             registry=registry,
         )
         self.waits = Counter(
             "kubenode_remedy_probe_waits",
-            "Times a question that a rule needs was kept back, by why.",
+            "Number of probes that a rule needs and that were delayed, by reason.",
             ["why"],
             registry=registry,
         )

@@ -24,15 +24,23 @@ class JobMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.moves = Counter(
-            "kubenode_job_moves", "Jobs that entered a phase.", ["phase"], registry=registry
+            "kubenode_job_moves",
+            "Number of transitions of jobs to a phase.",
+            ["phase"],
+            registry=registry,
         )
         self.holds = Counter(
-            "kubenode_job_holds", "Times a job began to wait.", ["reason"], registry=registry
+            "kubenode_job_holds",
+            "Number of waits that jobs started, by reason.",
+            ["reason"],
+            registry=registry,
         )
-        self.acts = Counter("kubenode_job_acts", "Acts carried out.", ["act"], registry=registry)
+        self.acts = Counter(
+            "kubenode_job_acts", "Number of acts of jobs.", ["act"], registry=registry
+        )
         self.seconds = Histogram(
             "kubenode_job_seconds",
-            "From the creation of a job to its end.",
+            "Time in seconds from the creation of a job to its end.",
             ["phase"],
             buckets=SECONDS,
             registry=registry,
@@ -82,7 +90,7 @@ class HoldCollector(Collector):
             oldest[reason] = max(oldest[reason], seconds)
         family = GaugeMetricFamily(
             "kubenode_job_held_oldest_seconds",
-            "For how long a job with its cordon on its node waits at most, by why it waits now.",
+            "Longest current wait in seconds of a job that cordons its node, by reason.",
             labels=["reason"],
         )
         for reason, seconds in oldest.items():

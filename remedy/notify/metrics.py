@@ -16,19 +16,19 @@ class NotificationMetrics:
     def __init__(self, registry: CollectorRegistry, receivers: Iterable[str]) -> None:
         self.notifications = Counter(
             "kubenode_notifications",
-            "Notifications by receiver, and what became of them.",
+            "Number of notifications, by receiver and outcome.",
             ["receiver", "outcome"],
             registry=registry,
         )
         self.tries = Counter(
             "kubenode_notification_retries",
-            "Tries to deliver that failed and are made again.",
+            "Number of failed deliveries that are retried.",
             ["receiver"],
             registry=registry,
         )
         self.waiting = Gauge(
             "kubenode_notifications_waiting",
-            "Notifications that are not delivered yet.",
+            "Number of notifications that are not delivered yet.",
             ["receiver"],
             registry=registry,
         )

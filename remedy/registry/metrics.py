@@ -20,24 +20,28 @@ class EngineCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         check = self._diagnoser.check
-        up = "Whether the second rule engine answers; without it nothing destructive is done."
+        up = (
+            "1 if the second rule engine responds, otherwise 0, in which case no"
+            " destructive act starts."
+        )
         yield GaugeMetricFamily("kubenode_engine_up", up, value=float(not check.trouble))
         yield CounterMetricFamily(
             "kubenode_engine_disagreements",
-            "Evaluations on which the two engines differed.",
+            "Number of evaluations with different results of the two engines.",
             value=check.stats.disagreements,
         )
         yield CounterMetricFamily(
             "kubenode_engine_corrupted",
-            "Disagreements that a new child did not repeat: its memory was corrupt.",
+            "Number of disagreements that a new child process did not reproduce, so that"
+            " memory corruption is the cause.",
             value=check.stats.corrupted,
         )
         yield CounterMetricFamily(
             "kubenode_engine_unchecked",
-            "Evaluations that the second engine gave no answer to.",
+            "Number of evaluations without a result of the second engine.",
             value=check.stats.unchecked,
         )
-        quarantined = "Rules that the engines disagree about and that may not act."
+        quarantined = "Number of rules that may not act because the engines disagree."
         count = len(check.quarantined)
         yield GaugeMetricFamily("kubenode_engine_quarantined_rules", quarantined, value=count)
         yield self._restarts()
@@ -46,7 +50,9 @@ class EngineCollector(Collector):
         durable = self._diagnoser.check.durable
         happened = durable.restarts if durable is not None else {}
         restarts = CounterMetricFamily(
-            "kubenode_engine_restarts", "Children of the second engine replaced.", labels=["reason"]
+            "kubenode_engine_restarts",
+            "Number of restarts of child processes of the second engine, by reason.",
+            labels=["reason"],
         )
         for reason in RESTART_REASONS:
             restarts.add_metric([reason], happened.get(reason, 0))

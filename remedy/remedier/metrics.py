@@ -18,57 +18,61 @@ class RemedierMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.jobs = Counter(
             "kubenode_remedy_jobs",
-            "Jobs asked for; existed: an earlier run had made the same one.",
+            "Number of requested jobs. existed: an earlier run has created the same job.",
             ["outcome"],
             registry=registry,
         )
         self.relapses = Counter(
             "kubenode_remedy_relapses",
-            "Jobs for a fault that came back while the job that had healed it was on probation.",
+            "Number of jobs for a fault that recurred during the probation of an earlier job.",
             registry=registry,
         )
         self.dry_runs = Counter(
             "kubenode_remedy_dry_runs",
-            "Repairs that rules in DryRun would have begun.",
+            "Number of repairs that rules in DryRun would have started.",
             registry=registry,
         )
         self.waits = Counter(
             "kubenode_remedy_waits",
-            "Times a matching rule made no job, or one that waits before it begins, by why.",
+            "Number of times that a matching rule created no job or one with an initial"
+            " wait, by reason.",
             ["why"],
             registry=registry,
         )
         self.signal_seconds = Histogram(
             "kubenode_remedy_signal_seconds",
-            "From the turn of a node's condition, as its reporter dates it, to our cache.",
+            "Time in seconds from the transition time of a node condition until the cache"
+            " contains it.",
             buckets=SECONDS,
             registry=registry,
         )
         self.decide_seconds = Histogram(
             "kubenode_remedy_decide_seconds",
-            "From the change of a fact in our cache, or from the end of the last wait that a rule"
-            " asks for, to the job at the API server.",
+            "Time in seconds from the change of a fact in the cache, or from the end of"
+            " the last wait of the rule, until the API server has stored the job.",
             buckets=SECONDS,
             registry=registry,
         )
         self.fault_seconds = Histogram(
             "kubenode_remedy_fault_to_job_seconds",
-            "From the start of the fault to its job, waits of the rule included.",
+            "Time in seconds from the start of a fault to its job, including waits of the rule.",
             buckets=SECONDS,
             registry=registry,
         )
         self.evaluations = Counter(
-            "kubenode_remedy_evaluations", "Nodes judged by the rule engine.", registry=registry
+            "kubenode_remedy_evaluations",
+            "Number of evaluations of nodes by the rule engine.",
+            registry=registry,
         )
         self.batch = Histogram(
             "kubenode_remedy_batch_nodes",
-            "Nodes judged in one call of the rule engine.",
+            "Number of nodes evaluated in one call of the rule engine.",
             buckets=BATCHES,
             registry=registry,
         )
         self.unattended = Gauge(
             "kubenode_remedy_unattended_nodes",
-            "Nodes with a fault that has lasted for an hour, and that no rule acts on.",
+            "Number of nodes with a fault that has lasted for an hour and that no rule acts on.",
             registry=registry,
         )
         for outcome in (CREATED, EXISTED):
@@ -86,22 +90,24 @@ class FactCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily(
             "kubenode_remedy_inferred_facts",
-            "Groups for which a fact inferred of more than one node holds.",
+            "Number of groups for which a fact inferred from several nodes holds.",
             value=self._facts.wide.holding,
         )
         yield GaugeMetricFamily(
             "kubenode_remedy_unknown_groups",
-            "Rules whose counts and inferred facts are unknown: not every node was judged yet.",
+            "Number of rules with unknown counts and inferred facts because not every"
+            " node has been evaluated.",
             value=self._facts.unjudged,
         )
         unreadable = self._facts.unreadable
         yield GaugeMetricFamily(
             "kubenode_remedy_unreadable_nodes",
-            "Nodes of which an object, a fact or a rule evaluation fails: all of them is unknown.",
+            "Number of nodes with an object, fact or rule evaluation that fails. All"
+            " their facts are unknown.",
             value=len(unreadable),
         )
         yield CounterMetricFamily(
             "kubenode_remedy_unreadable",
-            "Times that an object, a fact or a rule evaluation of a node failed.",
+            "Number of failures to evaluate an object, fact or rule of a node.",
             value=unreadable.failures,
         )

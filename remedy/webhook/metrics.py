@@ -12,14 +12,14 @@ class RuleWebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.answers = Counter(
             "kubenode_remedy_admissions",
-            "Rules asked about; unknown: refused for what could not be found out in time;"
-            " accepted: above the limit, but its author accepts that.",
+            "Number of admission reviews of rules. unknown: denied because data was not"
+            " available in time; accepted: above the limit, which the author acknowledged.",
             ["outcome"],
             registry=registry,
         )
         self.seconds = Histogram(
             "kubenode_remedy_admission_seconds",
-            "From the question to the answer.",
+            "Duration in seconds of an admission review.",
             buckets=SECONDS,
             registry=registry,
         )
@@ -38,7 +38,8 @@ class SigningMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._decisions = Counter(
             "kubenode_remedy_words",
-            "What people wrote into jobs: signed with their names; refused; or nothing to sign.",
+            "Number of writes of people to jobs. signed: the user name was added;"
+            " refused: the write was denied; nothing: there was no decision to sign.",
             ["outcome"],
             registry=registry,
         )

@@ -1,7 +1,7 @@
-"""AgentAssignment: what one agent has to read, named in one small object of its own.
+"""AgentAssignment: the jobs and probes that one agent reads, in one small object.
 
-A watch by `metadata.name` costs the API server nothing for the writes of other objects. A watch by
-any other field is asked at every write of the kind, once for each agent.
+A watch by `metadata.name` costs the API server nothing when other objects are written. The API
+server evaluates a watch by any other field at every write of the kind, once for each agent.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -16,24 +16,27 @@ MOST_PROBES = 64
 
 
 class AssignedJob(Model):
-    """An open RemedyOperationJob of the agent's host."""
+    """Open RemedyOperationJob on the host of the agent."""
 
     name: str = Field(min_length=1, max_length=253)
+    """Name of the job."""
     request: str = Field(default="", max_length=64)
-    """`requestID` of the newest step that was asked of the agent; empty: none was."""
+    """`requestID` of the most recent step requested from the agent. Empty if there is none."""
 
 
 class AgentAssignmentSpec(Model):
+    """Names of the jobs and probes."""
+
     jobs: list[AssignedJob] = Field(default_factory=list, max_length=MOST_JOBS)
-    """Open jobs; those that are closed leave the list a little later."""
+    """Open jobs on the host. Closed jobs are removed with a delay."""
     probes: list[Annotated[str, StringConstraints(min_length=1, max_length=253)]] = Field(
         default_factory=list, max_length=MOST_PROBES
     )
-    """HostProbes that wait for the agent's answer; answered ones may stay for a while."""
+    """Names of HostProbes that wait for the agent. Answered probes are removed with a delay."""
 
 
 class AgentAssignment(Resource):
-    """What an agent has to read: it has the agent's name, and its Node owns it."""
+    """Jobs and probes that one agent reads. Has the name of the agent; its Node owns it."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["AgentAssignment"] = "AgentAssignment"

@@ -1,4 +1,4 @@
-"""What a component consists of on a host: where it comes from, its files, units and checks."""
+"""Content of a component on a host: its source, files, systemd units and health checks."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -18,13 +18,13 @@ MODE = "^0[0-7]{3}$"
 OWNER = r"^[a-z_][a-z0-9_-]*:[a-z_][a-z0-9_-]*$"
 UNIT = r"^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|mount|path|target|slice)$"
 LARGEST_INLINE = 65536
-"""Characters of one file within a MachineComponent."""
+"""Maximum number of characters of one file within a MachineComponent."""
 
 Path = Annotated[str, StringConstraints(min_length=2, max_length=1024, pattern=ABSOLUTE)]
 Argv = Annotated[
     list[Annotated[str, StringConstraints(max_length=4096)]], Field(min_length=1, max_length=64)
 ]
-"""A program and its arguments; no shell reads it."""
+"""Program and its arguments. No shell interprets them."""
 PackageName = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern="^[A-Za-z0-9][A-Za-z0-9+._-]*$")
 ]
@@ -43,21 +43,30 @@ class SourceType(StrEnum):
 
 
 class Package(Model):
+    """Package of the operating system."""
+
     name: PackageName
+    """Name of the package."""
     version: PackageVersion
-    """Exactly, as the package manager writes it."""
+    """Exact version, in the notation of the package manager."""
 
 
 class Packages(Model):
+    """Packages of the operating system."""
+
     packages: list[Package] = Field(min_length=1, max_length=32)
+    """Packages to install."""
     hold: StrictBool = True
-    """Whether the package manager is told to leave them alone."""
+    """Whether to exclude the packages from upgrades by the package manager."""
     lock_wait: Duration = timedelta(minutes=5)
+    """Maximum time to wait for the lock of the package manager."""
 
 
 class ArtefactAllowance(StrEnum):
-    """LINKS_OUT    symbolic links that lead out of `dest`
-    SET_USER_ID  programs with the set-user-ID or set-group-ID bit
+    """Content that an artefact may contain.
+
+    LinksOut: symbolic links that lead out of `dest`. SetUserID: programs with the set-user-ID or
+    set-group-ID bit.
     """
 
     LINKS_OUT = "LinksOut"
@@ -65,27 +74,38 @@ class ArtefactAllowance(StrEnum):
 
 
 class Tarball(Model):
+    """Archive that the agent downloads and extracts."""
+
     url: str = Field(min_length=8, max_length=2048, pattern=r"^(https?|file)://\S+$")
+    """URL of the archive."""
     sha256: str = Field(max_length=64, pattern=SHA256)
+    """SHA-256 digest of the archive, in hexadecimal."""
     dest: Path
+    """Absolute path of the directory to extract to."""
     allow: list[ArtefactAllowance] = Field(default_factory=list, max_length=2)
-    """What is refused in an artefact unless it stands here."""
+    """Content that is denied unless listed here."""
 
 
 class Oci(Model):
+    """OCI artefact that the agent pulls and extracts."""
+
     ref: str = Field(max_length=1024, pattern=DIGEST)
-    """With its digest: `registry/repository@sha256:...`."""
+    """Reference with digest: `registry/repository@sha256:...`."""
     dest: Path
+    """Absolute path of the directory to extract to."""
     allow: list[ArtefactAllowance] = Field(default_factory=list, max_length=2)
-    """What is refused in an artefact unless it stands here."""
+    """Content that is denied unless listed here."""
 
 
 class Script(Model):
-    """Programs of the host or of this component's files. `detect` prints the installed version."""
+    """Programs of the host or of the files of this component."""
 
     detect: Argv
+    """Program that prints the installed version."""
     install: Argv
+    """Program that installs the component."""
     uninstall: Argv
+    """Program that removes the component."""
 
 
 _SOURCE_RULE = CelRule(
@@ -95,12 +115,20 @@ _SOURCE_RULE = CelRule(
 
 
 class ComponentSource(Model):
+    """Source of the component."""
+
     type: SourceType
+    """Type of the source. The field with this name contains its settings."""
     apt: Packages | None = None
+    """Debian packages."""
     dnf: Packages | None = None
+    """RPM packages."""
     tarball: Tarball | None = None
+    """Archive to download."""
     oci: Oci | None = None
+    """OCI artefact to pull."""
     script: Script | None = None
+    """Programs that install the component."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_SOURCE_RULE,)
 
@@ -112,10 +140,12 @@ class ComponentSource(Model):
 
 
 class KeyReference(Model):
-    """A key of a ConfigMap or Secret of namespace kubenode-components."""
+    """Key of a ConfigMap or Secret in the namespace kubenode-components."""
 
     name: str = Field(min_length=1, max_length=253)
+    """Name of the ConfigMap or Secret."""
     key: str = Field(min_length=1, max_length=253)
+    """Name of the key."""
 
 
 _CONTENT_RULE = CelRule(
@@ -125,11 +155,15 @@ _CONTENT_RULE = CelRule(
 
 
 class FileContent(Model):
-    """`${values.NAME}` and `${machine.NAME}` in it are replaced; `$${` stands for `${`."""
+    """Content of a file. `${values.NAME}` and `${machine.NAME}` are expanded; `$${` is an escaped
+    `${`."""
 
     inline: str | None = Field(default=None, max_length=LARGEST_INLINE)
+    """Content as text."""
     config_map_key: KeyReference | None = None
+    """Key of a ConfigMap that contains the text."""
     secret_key: KeyReference | None = None
+    """Key of a Secret that contains the text."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_CONTENT_RULE,)
 
@@ -141,19 +175,28 @@ class FileContent(Model):
 
 
 class FileOwnership(StrEnum):
-    """WHOLE  the file is ours; KEYS  of a JSON, TOML, YAML or INI file, the keys that we write."""
+    """Whole: the component owns the file. Keys: it owns the keys that it writes, in a JSON, TOML,
+    YAML or INI file."""
 
     WHOLE = "Whole"
     KEYS = "Keys"
 
 
 class ComponentFile(Model):
+    """File on the host."""
+
     path: Path
+    """Absolute path of the file."""
     mode: str = Field(default="0644", max_length=4, pattern=MODE)
+    """File mode in octal notation."""
     owner: str = Field(default="root:root", max_length=65, pattern=OWNER)
+    """Owner and group of the file, as `USER:GROUP`."""
     content: FileContent
+    """Content of the file."""
     ownership: FileOwnership = FileOwnership.WHOLE
+    """Whether the component owns the whole file or only its keys in it."""
     on_change: ChangeClass = ChangeClass.DRAIN
+    """Disruption that a change of the file causes."""
 
 
 class UnitDesired(StrEnum):
@@ -163,26 +206,42 @@ class UnitDesired(StrEnum):
 
 
 class DropIn(Model):
+    """Drop-in file of a systemd unit."""
+
     name: str = Field(min_length=6, max_length=128, pattern=r"^[A-Za-z0-9._-]+\.conf$")
+    """Name of the file, with the suffix `.conf`."""
     content: str = Field(max_length=LARGEST_INLINE)
+    """Content of the file."""
 
 
 class ComponentUnit(Model):
+    """systemd unit on the host."""
+
     name: str = Field(max_length=255, pattern=UNIT)
+    """Name of the unit with its suffix."""
     enabled: StrictBool = True
+    """Whether the unit starts at boot."""
     state: UnitDesired = UnitDesired.ACTIVE
+    """Desired state of the unit."""
     drop_ins: list[DropIn] = Field(default_factory=list, max_length=16)
+    """Drop-in files of the unit."""
     on_change: ChangeClass = ChangeClass.RESTART
+    """Disruption that a change of the unit causes."""
 
 
 class Disruptions(Model):
-    """How much a step between versions disturbs the host."""
+    """Disruption of the host by each kind of version change."""
 
     install: ChangeClass = ChangeClass.DRAIN
+    """Disruption by the first installation."""
     major: ChangeClass = ChangeClass.DRAIN
+    """Disruption by a new major version."""
     minor: ChangeClass = ChangeClass.DRAIN
+    """Disruption by a new minor version."""
     patch: ChangeClass = ChangeClass.DRAIN
+    """Disruption by a new patch version."""
     uninstall: ChangeClass = ChangeClass.DRAIN
+    """Disruption by the removal."""
 
 
 class HealthType(StrEnum):
@@ -194,8 +253,12 @@ class HealthType(StrEnum):
 
 
 class ConditionWanted(Model):
+    """Required condition of the Node."""
+
     type: str = Field(min_length=1, max_length=316)
+    """Type of the condition."""
     status: ConditionStatus = ConditionStatus.TRUE
+    """Required status of the condition."""
 
 
 _HEALTH_CHECK_RULE = CelRule(
@@ -205,22 +268,30 @@ _HEALTH_CHECK_RULE = CelRule(
 
 
 class HealthCheck(Model):
+    """Health check of the component."""
+
     name: str = Field(min_length=1, max_length=63)
+    """Name of the check."""
     type: HealthType
+    """Type of the check. The field with this name contains its settings."""
     unit: str | None = Field(default=None, max_length=255, pattern=UNIT)
-    """This unit is active."""
+    """Name of a systemd unit that must be active."""
     exec: Argv | None = None
-    """This program ends with 0."""
+    """Program that must exit with code 0."""
     http: str | None = Field(default=None, max_length=2048, pattern=r"^https?://\S+$")
-    """This address answers 2xx."""
+    """URL that must respond with a 2xx status."""
     tcp: str | None = Field(default=None, max_length=300, pattern=r"^\S+:[0-9]{1,5}$")
-    """This HOST:PORT takes a connection."""
+    """HOST:PORT that must accept a connection."""
     node_condition: ConditionWanted | None = None
-    """Judged by the Machine operator."""
+    """Required condition of the Node. The Machine operator evaluates it."""
     interval: Duration = timedelta(seconds=10)
+    """Time between two checks."""
     timeout: Duration = timedelta(seconds=10)
+    """Maximum duration of one check."""
     successes: StrictInt = Field(default=3, ge=1, le=100)
+    """Number of consecutive successes after which the component is healthy."""
     failures: StrictInt = Field(default=3, ge=1, le=100)
+    """Number of consecutive failures after which the component is unhealthy."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_HEALTH_CHECK_RULE,)
 
@@ -239,26 +310,39 @@ class HealthCheck(Model):
 
 
 class Hook(Model):
-    """`check` runs first (where it passes, `run` is left out) and again after `run`."""
+    """Program that runs during a change. If `check` succeeds beforehand, `run` is skipped.
+    Otherwise `check` runs again after `run`."""
 
     run: Argv
+    """Program to run."""
     check: Argv | None = None
+    """Program that exits with code 0 if `run` is not needed or has succeeded."""
     timeout: Duration = timedelta(minutes=5)
+    """Maximum duration of each program."""
 
 
 class Hooks(Model):
-    """Around the steps on the host. Only programs of the host or of this component's files."""
+    """Programs of the host or of the files of this component that run during a change."""
 
     prepare: Hook | None = None
+    """Program to run before the software changes."""
     apply: Hook | None = None
+    """Program to run after the software has changed."""
     config: Hook | None = None
+    """Program to run after files and units have changed."""
     post: Hook | None = None
+    """Program to run at the end of the change."""
     remove: Hook | None = None
+    """Program to run before the component is removed."""
 
 
 class Uninstall(Model):
+    """Removal of the component."""
+
     purge_files: StrictBool = True
+    """Whether to delete the files of the component."""
     keep_data: list[Path] = Field(default_factory=list, max_length=32)
+    """Absolute paths to keep."""
 
 
 class UndoMode(StrEnum):
@@ -268,6 +352,9 @@ class UndoMode(StrEnum):
 
 
 class Undo(Model):
+    """Return to the previous version after a failure."""
+
     mode: UndoMode = UndoMode.AUTO
+    """Method of the return."""
     on_unhealthy: StrictBool = True
-    """Whether a new version that does not get healthy is taken back."""
+    """Whether to undo a change if the new version does not become healthy."""

@@ -1,4 +1,4 @@
-"""DefenderPolicy: the limits under which nodes may be disrupted."""
+"""DefenderPolicy: limits on the disruption of nodes."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -30,6 +30,8 @@ from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class LimitScope(StrEnum):
+    """Set of nodes or clusters that share one limit."""
+
     CLUSTER = "Cluster"
     LABEL = "Label"
     CONTROL_PLANE = "ControlPlane"
@@ -37,11 +39,14 @@ class LimitScope(StrEnum):
 
 
 class Rate(Model):
-    """A token bucket: `count` permits per `per`, at most `burst` at once."""
+    """Token bucket that grants `count` permits per `per`, and at most `burst` at once."""
 
     count: StrictInt = Field(ge=1, le=100_000)
+    """Number of permits granted in each period `per`."""
     per: Duration
+    """Length of the period."""
     burst: StrictInt = Field(default=1, ge=1, le=100_000)
+    """Maximum number of permits granted at once."""
 
 
 LABEL_OF_SCOPE = CelRule(
@@ -51,24 +56,27 @@ LABEL_OF_SCOPE = CelRule(
 
 
 class Limit(Model):
-    """One limit. Each applies; the tightest decides."""
+    """Limit on permits in a scope. All limits apply; the strictest one decides."""
 
     scope: LimitScope
+    """Scope in which the limit counts."""
     label: str | None = Field(default=None, min_length=1, max_length=317)
-    """For scope Label: nodes of one value share the limit; nodes without the label have none."""
+    """Node label for scope Label. Nodes with the same value share the limit; nodes without the
+    label are not limited."""
     group: str | None = Field(default=None, min_length=1, max_length=63)
-    """For scope Fleet: clusters of the same group share the limit."""
+    """Name of the group for scope Fleet. All clusters of the group share the limit."""
     classes: list[Disruption] | None = Field(default=None, min_length=1, max_length=4)
-    """Only permits of these classes; default: Pods and Node."""
+    """Disruption classes that the limit applies to. Defaults to Pods and Node."""
     max_concurrent: Share | None = None
-    """Permits at once; a percentage rounds down, but to no less than 1."""
+    """Maximum number of permits held at once. Percentages round down to at least 1."""
     min_healthy: Share | None = None
-    """Nodes that must stay healthy; a percentage rounds down."""
+    """Minimum number of nodes that must stay healthy. Percentages round down."""
     rate: Rate | None = None
+    """Maximum rate at which permits are granted."""
     others_healthy: StrictBool = False
-    """For scope ControlPlane: every other control plane node must be healthy."""
+    """For scope ControlPlane: whether every other control plane node must be healthy."""
     on_unreachable: Literal["LocalShare", "Closed"] | None = None
-    """For scope Fleet: what holds while the shared store is away."""
+    """For scope Fleet: limit that applies while the shared store is unreachable."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         LABEL_OF_SCOPE,
@@ -109,21 +117,28 @@ class Limit(Model):
 
 
 class PerNode(Model):
-    """How often one node may be disrupted, over all rules."""
+    """Maximum number of disruptions of one node, across all rules."""
 
     max_acts: StrictInt = Field(default=3, ge=1, le=1000)
+    """Maximum number of disruptions within the period. All permits of a job count once."""
     within: Duration = timedelta(hours=24)
+    """Length of the sliding period."""
 
 
 class SmallPool(Model):
-    """Up to this size ratios do not apply: one at a time, all others healthy."""
+    """Small pools, where ratios do not apply: one node at a time, while all others are healthy."""
 
     nodes: StrictInt = Field(default=5, ge=0, le=100)
+    """Maximum number of nodes of a small pool."""
 
 
 class BreakerScope(Model):
+    """Nodes that one circuit breaker counts together."""
+
     scope: Literal["Cluster", "Label"]
+    """Whether the breaker covers the cluster or the nodes with the same value of a label."""
     label: str | None = Field(default=None, min_length=1, max_length=317)
+    """Node label for scope Label. Each value has its own breaker."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (LABEL_OF_SCOPE,)
 
@@ -135,43 +150,61 @@ class BreakerScope(Model):
 
 
 class Escalations(Model):
+    """Jobs of one rule that escalate to the same rung."""
+
     count: StrictInt = Field(default=3, ge=1, le=1000)
+    """Number of escalations that opens the breaker."""
     per: Duration = timedelta(hours=1)
+    """Length of the sliding period."""
 
 
 class Trip(Model):
+    """Thresholds at which the breaker opens. One of them is sufficient."""
+
     unhealthy_ratio: Share = "30%"
+    """Number or percentage of unhealthy nodes that opens the breaker."""
     min_nodes: StrictInt = Field(default=3, ge=1)
-    """Fewer unhealthy nodes than this never open the breaker."""
+    """Minimum for all thresholds. Lower counts never open the breaker."""
     new_faults_per10m: Share = Field(default="10%", alias="newFaultsPer10m")
+    """Number or percentage of nodes with a new fault within 10 minutes."""
     escalations: Escalations = Field(default_factory=Escalations)
+    """Number of escalations within a period."""
 
 
 Cause = Literal["componentRevision", "kernel", "image"]
 
 
 class CommonCause(Model):
-    """Faults that share a cause no reboot cures: hold, pause the set, tell people."""
+    """Common cause of faults, which no reboot fixes. Holds acts, pauses the component set and
+    notifies people."""
 
     group_by: list[Cause] = Field(
         default_factory=lambda: list[Cause](("componentRevision", "kernel", "image")),
         min_length=1,
         max_length=3,
     )
+    """Node properties that are compared."""
     min_faults: StrictInt = Field(default=5, ge=2)
+    """Minimum number of faults that share the cause."""
     lift: StrictFloat = Field(default=5, gt=1)
-    """How many times more often nodes with the cause fail than nodes without it."""
+    """Minimum ratio of the fault rate of nodes with the property to that of nodes without it."""
     within: Duration = timedelta(hours=1)
+    """Length of the period in which faults count."""
 
 
 class Resume(Model):
+    """Number of permits while the breaker is half-open. The number grows in steps."""
+
     start: StrictInt = Field(default=1, ge=1)
+    """Initial number of permits."""
     factor: StrictInt = Field(default=2, ge=2, le=10)
+    """Factor by which the number grows in each step."""
     every: Duration = timedelta(minutes=5)
+    """Length of one step."""
 
 
 class Breaker(Model):
-    """Stops acts in a scope when too much is wrong at once."""
+    """Circuit breaker that stops acts in a scope while too many nodes have faults."""
 
     scopes: list[BreakerScope] = Field(
         default_factory=lambda: [
@@ -181,46 +214,61 @@ class Breaker(Model):
         min_length=1,
         max_length=8,
     )
-    """Where the breaker is kept: for the cluster, and for each value of a label.
+    """Scopes that have a breaker, from wide to narrow: the cluster, or each value of a label.
 
-    From wide to narrow: nodes of an open scope leave those that stand before it."""
+    A narrower scope that is open takes its nodes out of the counts of the scopes before it.
+    """
     trip: Trip = Field(default_factory=Trip)
+    """Thresholds at which the breaker opens."""
     common_cause: CommonCause = Field(default_factory=CommonCause)
+    """Detection of a common cause of faults."""
     open: Duration = timedelta(minutes=10)
-    """At least this long; half-open only when the ratio was below half of `trip` for 5m."""
+    """Minimum time for which the breaker stays open. It becomes half-open when the ratio has been
+    below half of `trip` for 5 minutes."""
     resume: Resume = Field(default_factory=Resume)
+    """Number of permits while the breaker is half-open."""
     reserved: StrictInt = Field(default=1, ge=0, le=100)
-    """Slots for another faultClass with proof from a provider, BMC or probe."""
+    """Number of permits that an open breaker reserves for faults of another faultClass that a
+    provider, BMC or probe confirms."""
 
 
 class Workload(Model):
+    """Limits that protect the workload."""
+
     max_displaced_pending: StrictInt = Field(default=50, ge=0)
-    """Pending pods that we displaced; more stop new acts."""
+    """Maximum number of displaced pods that are pending. Above it, no act starts."""
     respect_pdb: StrictBool = Field(default=True, alias="respectPDB")
+    """Whether evictions respect PodDisruptionBudgets."""
 
 
 class Window(TimeWindow):
-    """When acts of these operations may start. Several windows of an operation are their union.
+    """Time window in which acts may start. Several windows of an operation form a union.
 
-    What was granted goes on after it closes; a stronger class for it is a new start and waits.
+    A granted act continues after the window closes. A higher disruption class counts as a new start
+    and waits for the window.
     """
 
     for_: list[Operation] | None = Field(default=None, alias="for", min_length=1, max_length=6)
-    """The operations that wait for the window. Default: all."""
+    """Operations that wait for the window. Defaults to all operations."""
 
 
 class Pause(Model):
-    """A person's stop."""
+    """Manual stop of all acts in a scope."""
 
     scope: Literal["Cluster", "Label", "Node"] = "Cluster"
+    """Scope of the pause."""
     label: str | None = Field(default=None, min_length=1, max_length=317)
+    """Node label for scope Label."""
     value: str | None = Field(default=None, max_length=253)
+    """Value of the label for scope Label, or name of the node for scope Node."""
     until: Time | None = None
-    """Absent: until resumed."""
+    """Time at which the pause ends. If absent, the pause lasts until a person removes it."""
     by: str = Field(default="", max_length=256)
+    """User who paused the scope."""
     why: str = Field(default="", max_length=1024)
+    """Reason for the pause."""
     now: StrictBool = False
-    """Also revoke the permits there whose jobs have done nothing irreversible yet."""
+    """Whether to revoke permits in the scope if no irreversible step has started."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -245,6 +293,8 @@ class Pause(Model):
 
 
 class GuardMode(StrEnum):
+    """Whether the admission webhook ignores, reports or denies an act."""
+
     OFF = "Off"
     AUDIT = "Audit"
     ENFORCE = "Enforce"
@@ -254,33 +304,47 @@ Group = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class Guard(Model):
-    """What the admission webhook does about acts of others."""
+    """Admission webhook for acts of other clients on nodes."""
 
     deletions: GuardMode = GuardMode.AUDIT
+    """Mode for deletions of nodes."""
     cordons: GuardMode = GuardMode.OFF
+    """Mode for cordons of nodes."""
     evictions: GuardMode = GuardMode.OFF
+    """Mode for evictions of pods."""
     override_groups: list[Group] = Field(default_factory=lambda: ["system:masters"], max_length=16)
+    """User groups that may override a denial."""
 
 
 class DefenderPolicySpec(Model):
-    """Which operations on which nodes, and the limits on them."""
+    """Limits, and the operations and nodes that they apply to."""
 
     operations: list[Operation] = Field(
         default_factory=lambda: list(Operation), min_length=1, max_length=6
     )
+    """Operations that the policy applies to. Defaults to all."""
     nodes: NodeSelection
+    """Nodes that the policy applies to."""
     limits: list[Limit] = Field(default_factory=list, max_length=32)
+    """Limits on permits."""
     per_node: PerNode = Field(default_factory=PerNode)
+    """Maximum number of disruptions of one node."""
     small_pool: SmallPool = Field(default_factory=SmallPool)
+    """Size up to which a pool counts as small."""
     breaker: Breaker = Field(default_factory=Breaker)
+    """Circuit breaker."""
     workload: Workload = Field(default_factory=Workload)
+    """Limits that protect the workload."""
     windows: list[Window] = Field(default_factory=list, max_length=32)
+    """Time windows in which acts may start. If empty, acts may start at any time."""
     pauses: list[Pause] = Field(default_factory=list, max_length=32)
+    """Manual stops."""
     guard: Guard = Field(default_factory=Guard)
+    """Admission webhook for acts of other clients."""
     exclude: LabelSelector | None = None
-    """Nodes that nobody may disrupt through Kube Defender."""
+    """Nodes that Kube Defender grants no permit for."""
     acknowledge_unlimited: StrictBool = False
-    """Set by a person who wants a policy without limits."""
+    """Confirms that the policy intentionally has no limits."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -307,37 +371,57 @@ class BreakerState(StrEnum):
 
 
 class BreakerStatus(Model):
+    """State of a circuit breaker."""
+
     scope: str = Field(max_length=640)
+    """Scope of the breaker, such as `cluster`."""
     state: BreakerState
+    """State of the breaker."""
     since: Time
+    """Time of the last change of state."""
     why: str = Field(default="", max_length=1024)
+    """Human-readable reason of the last change."""
 
 
 class BreakerChange(BreakerStatus):
-    """A breaker came to this state; the same scope has one for each time."""
+    """State change of a circuit breaker."""
 
 
 class Decisions(Model):
+    """Number of verdicts."""
+
     granted: StrictInt = Field(default=0, ge=0)
+    """Number of granted requests."""
     refused: StrictInt = Field(default=0, ge=0)
+    """Number of denied requests."""
 
 
 class DefenderPolicyStatus(Model):
+    """Observed state of the policy."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     healthy: StrictInt = Field(default=0, ge=0)
+    """Number of healthy nodes."""
     unhealthy: StrictInt = Field(default=0, ge=0)
+    """Number of unhealthy nodes."""
     permits: StrictInt = Field(default=0, ge=0)
+    """Number of permits that are held."""
     breaker: list[BreakerStatus] = Field(default_factory=list, max_length=64)
-    """Breakers that are not closed, the latest change first."""
+    """Breakers that are not closed, the most recent change first."""
     breaker_history: list[BreakerChange] = Field(default_factory=list, max_length=64)
-    """What the breakers did, oldest first."""
+    """State changes of the breakers, oldest first."""
     decisions: Decisions = Field(default_factory=Decisions)
+    """Number of verdicts."""
     missed_deadline: StrictInt = Field(default=0, ge=0)
+    """Number of planned events that started before a permit was granted."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the policy."""
 
 
 class DefenderPolicy(Resource):
-    """Limits on disrupting nodes. Several may apply to a node; the tightest decides."""
+    """Limits on the disruption of nodes. Several policies may apply to a node; the strictest
+    decides."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["DefenderPolicy"] = "DefenderPolicy"
@@ -360,7 +444,7 @@ class DefenderPolicy(Resource):
 
 
 def default_policy() -> DefenderPolicy:
-    """What holds where nobody wrote a policy."""
+    """Return the policy that applies if the cluster has none."""
     zone, rack, pool = "topology.kubernetes.io/zone", "kubenode.io/rack", "kubenode.io/pool"
     hour = timedelta(hours=1)
     return DefenderPolicy(

@@ -1,4 +1,4 @@
-"""HostEvent: what Host Doctor knows of one external event, updated while its source reports it."""
+"""HostEvent: an external event about a host. Host Doctor updates it while the source reports it."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
@@ -55,39 +55,60 @@ class HostEventPhase(StrEnum):
 
 
 class HostEventNode(Model):
-    """The node the event is about; `name` is empty while it is unresolved."""
+    """Node that the event is about. `name` is empty until the node is resolved."""
 
     name: str = Field(default="", max_length=253)
+    """Name of the node."""
     provider_id: str = Field(default="", alias="providerID", max_length=512)
+    """Provider ID of the instance, as in `spec.providerID` of the Node."""
     uid: str = Field(default="", max_length=128)
+    """UID of the node."""
 
 
 class HostEventSpec(Model):
+    """Event as reported by its source."""
+
     source: HostEventSource
+    """System that reports the event."""
     external_id: str = Field(alias="externalID", min_length=1, max_length=512)
+    """Identifier of the event in the source."""
     class_: HostEventClass = Field(alias="class")
+    """Class of the event."""
     severity: Severity = Severity.WARNING
+    """Severity of the event."""
     node: HostEventNode
+    """Node that the event is about."""
     not_before: Time | None = None
-    """Scheduled start; absent: already running, or unknown."""
+    """Scheduled start. Absent if the event has already started or the start is unknown."""
     not_after: Time | None = None
+    """Scheduled end."""
     attributes: dict[str, Annotated[str, StringConstraints(max_length=1024)]] = Field(
         default_factory=dict, max_length=32
     )
+    """Further attributes from the source."""
     message: str = Field(default="", max_length=4096)
+    """Human-readable description from the source."""
 
 
 class HostEventStatus(Model):
+    """Observed state of the event."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     phase: HostEventPhase | None = None
+    """Phase of the event."""
     first_seen: Time | None = None
+    """Time of the first report."""
     last_seen: Time | None = None
+    """Time of the last recorded report."""
     seen: StrictInt = Field(default=0, ge=0)
+    """Number of occurrences of the event."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the event."""
 
 
 class HostEvent(Resource):
-    """An external event about a host: cloud maintenance, an alert, a hardware fault."""
+    """External event about a host, such as cloud maintenance, an alert or a hardware fault."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["HostEvent"] = "HostEvent"

@@ -1,4 +1,4 @@
-"""HostProbe: a question to a host, answered by its agent or by its provider."""
+"""HostProbe: a request for the current state of a host, answered by its agent or provider."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal
@@ -20,35 +20,47 @@ class ProbeName(StrEnum):
     PEERS = "peers"
     READY = "ready"
     DIAGNOSTICS = "diagnostics"
-    """A bundle for a person; no fact, so no rule can ask for it."""
+    """Diagnostics bundle for people. It is not a fact, so rules cannot request it."""
 
 
 Argument = Annotated[str, StringConstraints(max_length=1024)]
 
 
 class HostProbeSpec(Model):
-    """The question. Immutable."""
+    """Request to the host. Immutable."""
 
     agent: str = Field(min_length=1, max_length=253)
+    """Name of the agent that answers the probe."""
     node_name: str = Field(default="", max_length=253)
+    """Name of the node that the probe is about."""
     name: ProbeName
+    """Name of the probe."""
     args: dict[str, Argument] = Field(default_factory=dict, max_length=16)
+    """Arguments of the probe."""
     expires_at: Time
+    """Time after which the agent must not answer."""
 
     mutable: ClassVar[tuple[str, ...] | None] = ()
 
 
 class HostProbeStatus(Model):
+    """Answer to the probe."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     answer: dict[str, Scalar] = Field(default_factory=dict, max_length=64)
-    """Fields and units as the reference of probes says, such as `images_unused_bytes`."""
+    """Fields of the answer, such as `images_unused_bytes`. The reference of probes lists names and
+    units."""
     answered_at: Time | None = None
+    """Time of the answer."""
     error: str = Field(default="", max_length=1024)
+    """Error message if the probe failed."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the probe."""
 
 
 class HostProbe(Resource):
-    """A question to a host: what is true there now."""
+    """Request for the current state of a host."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["HostProbe"] = "HostProbe"

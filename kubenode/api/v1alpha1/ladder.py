@@ -1,4 +1,4 @@
-"""The ladder of a repair: rungs, mildest first, each a list of steps and a proof."""
+"""Ladder of a repair: rungs, mildest first. Each has steps and a verification."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,7 +89,7 @@ __all__ = [
 
 
 class Disruption(StrEnum):
-    """How much a rung can hurt, mildest first. Host and above ask Kube Defender."""
+    """Disruption class of a rung, mildest first. Host and above require a permit."""
 
     NONE = "None"
     HOST = "Host"
@@ -102,13 +102,13 @@ class Disruption(StrEnum):
 
 
 class Remainder(StrEnum):
-    """What a step leaves to the later steps of its rung.
+    """Effect of a step that later steps of its rung depend on.
 
-    NOTHING: it changes nothing on the host and leaves nothing under way, however it ended
-    COMPLETE: once it is done it needs no later step: the job itself removes a cordon, and a boot
-        restarts everything on the host
-    OPEN: a machine is off or gone, or a later restart loads what the step changed
-    OTHERS: other systems act on the node; whether they rely on the rest of the rung is unknown
+    NOTHING   the step changes nothing on the host and leaves nothing in progress
+    COMPLETE  after it no later step is needed: the job itself removes a cordon, and a boot restarts
+        everything on the host
+    OPEN      a machine is off or gone, or a later restart loads what the step changed
+    OTHERS    other systems act on the node; whether they rely on the rest of the rung is unknown
     """
 
     NOTHING = "Nothing"
@@ -121,8 +121,8 @@ class Remainder(StrEnum):
 class StepKind:
     """Properties of a kind of step that do not depend on its fields.
 
-    disruption: what it can do to the node; class None needs no permit
-    signals: whether it makes other programs act on a node although it needs no permit
+    disruption: disruption class; class None needs no permit
+    signals: whether the step makes other programs act on a node although it needs no permit
     """
 
     disruption: Disruption
@@ -152,11 +152,11 @@ STEP_KINDS: dict[str, StepKind] = {
     "fence": StepKind(Disruption.NODE, Remainder.OPEN),
     "replace": StepKind(Disruption.NODE, Remainder.OPEN),
 }
-"""Kinds by the field of Step; those of an agent step depend on its action."""
+"""Kinds by the field of Step. Those of an agent step depend on its action."""
 
 
 def list_steps(is_chosen: Callable[[StepKind], bool]) -> frozenset[str]:
-    """Return the names, as they are written, of the kinds of steps with a property."""
+    """Return the camelCase names of the kinds of steps that the predicate accepts."""
     return frozenset(to_camel(field) for field, kind in STEP_KINDS.items() if is_chosen(kind))
 
 
@@ -168,7 +168,7 @@ _AGENT_PODS = (
 
 
 def _cel_some_step(disruption: Disruption, agent: str = "false") -> str:
-    """CEL: whether a rung has a step of this class."""
+    """Return a CEL expression: whether a rung has a step of this class."""
     own = " || ".join(
         f"has(s.{to_camel(name)})"
         for name, kind in STEP_KINDS.items()
@@ -192,7 +192,7 @@ _HAS_ACT = ", ".join(f"has(self.{to_camel(name)})" for name in _ACTS)
 
 
 class Step(Model):
-    """Exactly one act, named by its key: `{cordon: {}}`, `{agent: {action: RestartUnit, …}}`."""
+    """Step with exactly one key: `{cordon: {}}`, `{agent: {action: RestartUnit, …}}`."""
 
     cordon: CordonStep | None = None
     uncordon: UncordonStep | None = None
@@ -226,7 +226,7 @@ class Step(Model):
     @model_validator(mode="before")
     @classmethod
     def _bare_name(cls, data: Any) -> Any:
-        """`{cordon: null}`, which YAML makes of `cordon:`, is an act without parameters."""
+        """Read `{cordon: null}`, which YAML makes of `cordon:`, as a step without parameters."""
         if not isinstance(data, dict):
             return data
         if len(data) == 1:
@@ -245,7 +245,7 @@ class Step(Model):
 
     @property
     def name(self) -> str:
-        """The act's name as it is written, such as `powerCycle`."""
+        """Return the camelCase name of the step, such as `powerCycle`."""
         return to_camel(self._act)
 
     @property
@@ -261,9 +261,8 @@ class Step(Model):
 
     @property
     def irreversible(self) -> bool:
-        """Whether undoing cannot bring back what was: a cordon and a drain can be undone, a restart
-        cannot.
-        """
+        """Return whether the step cannot be undone. A cordon and a drain can be undone, a restart
+        cannot."""
         return self.disruption is not Disruption.NONE and self._act not in ("cordon", "migrate")
 
 
@@ -280,10 +279,10 @@ def _of_agent(step: AgentStep) -> Disruption:
 
 
 EMPTY_MEANS_ABSENT: dict[str, JsonValue] = {"emptyMeansAbsent": True}
-"""The contract shows these fields with "" or {}, which stand for "not given"."""
+"""Schema extension for fields in which "" or {} stands for an absent value."""
 
 CLEARED_DEPTH = 1
-"""A proof is a leaf, or one combinator of leaves."""
+"""Maximum depth of `cleared`: a leaf, or one combinator of leaves."""
 
 CHECKS_ONLY = CelRule(
     "!has(self.checks) || self.checks.all(c, has(c.agent) && c.agent.action == 'RunCheck')",
@@ -293,23 +292,24 @@ CHECKS_ONLY = CelRule(
 
 
 class Verify(Model):
-    """How a rung proves that the fault is gone."""
+    """Verification that the fault is gone."""
 
     for_: Duration = Field(default=timedelta(minutes=2), alias="for")
-    """The fault has been false this long, by fresh reports."""
+    """Minimum time for which fresh reports must show no fault."""
     timeout: Duration = timedelta(minutes=15)
     settle: Duration = timedelta(minutes=3)
-    """A "False" reported within this time of a boot or a detector's start is unknown."""
+    """Time after a boot or detector start in which a reported "False" counts as unknown."""
     cleared: Expression | None = Field(
         default=None, json_schema_extra=EMPTY_MEANS_ABSENT | {"deepest": CLEARED_DEPTH}
     )
-    """Proof of another kind.
+    """Expression that proves the repair.
 
-    Default: every evidence leaf is known false by a report made after the act."""
+    Defaults to: reports after the act make each evidence leaf false.
+    """
     checks: list[Step] = Field(default_factory=list, max_length=8)
-    """Own proof where evidence cannot prove: agent steps with action RunCheck."""
+    """Agent steps with action RunCheck. Without `cleared`, they replace the evidence."""
     probation: Duration = timedelta(hours=24)
-    """A relapse within it counts as failed healing in statistics."""
+    """Time after a success in which a relapse counts as a failed repair."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (CHECKS_ONLY,)
     _shallow = field_validator("cleared")(shallow(CLEARED_DEPTH))
@@ -330,11 +330,11 @@ class Verify(Model):
 
 
 class Rung(Model):
-    """One attempt at healing: steps in order, then the proof."""
+    """Steps in order, followed by a verification."""
 
     name: str = Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     disruption: Disruption | None = Field(default=None, json_schema_extra=EMPTY_MEANS_ABSENT)
-    """Computed from the steps; may be raised here, a lower value is refused."""
+    """Disruption class. Defaults to that of the steps; cannot be lower."""
     steps: list[Step] = Field(min_length=1, max_length=16)
     verify: Verify = Field(default_factory=Verify)
 
@@ -359,5 +359,5 @@ class Rung(Model):
 
     @property
     def disruption_class(self) -> Disruption:
-        """What Kube Defender is asked for."""
+        """Return the disruption class to request from Kube Defender."""
         return self.disruption if self.disruption is not None else self._computed()

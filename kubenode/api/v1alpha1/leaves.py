@@ -1,7 +1,7 @@
-"""What a rule asks: an expression of leaves under all, any and not.
+"""Expressions of rules: leaves combined by all, any and not.
 
-An expression nests at most three combinators deep (deeper: name a derived fact). Every leaf is
-three-valued: true, false or unknown.
+Expressions nest up to three combinators. For more, define an inferred fact. Every leaf is true,
+false or unknown.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,9 +24,9 @@ from kubenode.api.meta import ConditionStatus
 from kubenode.api.v1alpha1.window import TimeWindow
 
 DEPTH = 3
-"""How many combinators (all, any, not) may stand inside one another."""
+"""Maximum nesting depth of combinators (all, any, not)."""
 WIDTH = 16
-"""How many members one `all` or `any` may have."""
+"""Maximum number of members of one `all` or `any`."""
 
 Text = Annotated[str, StringConstraints(max_length=1024)]
 Scalar = StrictBool | StrictInt | StrictFloat | Text
@@ -37,7 +37,7 @@ def _given(model: Model, names: tuple[str, ...]) -> int:
 
 
 def checked_regex(pattern: str) -> str:
-    """`pattern` if RE2 can compile it. Raises ValueError with RE2's own words."""
+    """Return `pattern` if RE2 can compile it. Raises ValueError with the message of RE2."""
     import re2  # a C extension that not every reader of the API needs
 
     options = re2.Options()
@@ -52,40 +52,40 @@ def checked_regex(pattern: str) -> str:
 
 
 class ConditionLeaf(Model):
-    """A condition of the Node has had this status for a time, by our own clock."""
+    """Node condition with this status for a minimum time."""
 
     type: str = Field(min_length=1, max_length=316)
-    """Type of the Node condition, such as `KernelDeadlock`."""
+    """Type of the condition, such as `KernelDeadlock`."""
     status: ConditionStatus = ConditionStatus.TRUE
     reason: str | None = Field(default=None, min_length=1, max_length=512)
-    """RE2 expression that the condition's reason must contain."""
+    """RE2 expression to find in the reason."""
     message: str | None = Field(default=None, min_length=1, max_length=512)
-    """RE2 expression that the condition's message must contain."""
+    """RE2 expression to find in the message."""
     for_: Duration = Field(default=timedelta(0), alias="for")
-    """How long the status must have held, over changes of reason and restarts of the detector.
-    Time in which the detector could not be heard does not count, unless it speaks again."""
+    """Minimum time with this status. Changes of reason and detector restarts do not reset it. Time
+    without a report from the detector counts only if reports resume."""
     max_age: Duration = timedelta(minutes=15)
-    """A condition that was not heard from for this long is unknown."""
+    """Maximum age of the last report. Older conditions are unknown."""
 
     _regex = field_validator("reason", "message")(lambda v: v if v is None else checked_regex(v))
 
 
 class EventLeaf(Model):
-    """At least `count` occurrences of an Event of the node within a sliding window."""
+    """At least `count` occurrences of a node Event within a sliding window."""
 
     reason: str | None = Field(default=None, min_length=1, max_length=128)
-    """The Event's reason, exactly. With a reason the kubelet's warnings about pods of the node
-    count as well, but for BackOff and Unhealthy."""
+    """Exact reason. Also counts kubelet warnings with this reason about pods of the node, except
+    BackOff and Unhealthy."""
     message: str | None = Field(default=None, min_length=1, max_length=512)
-    """RE2 expression that the message must contain."""
+    """RE2 expression to find in the message."""
     source: str | None = Field(default=None, min_length=1, max_length=128)
-    """Component that reported the Event, such as `kernel-monitor`."""
+    """Reporting component, such as `kernel-monitor`."""
     severity: Literal["Normal", "Warning"] | None = None
-    """The Event's type."""
+    """Type of the Event."""
     count: StrictInt = Field(default=1, ge=1, le=1000)
     within: Duration = timedelta(minutes=10)
-    """At most 720h. Of over 24h the occurrences stand in the NodeRecord, from when the rule was
-    loaded on, and a day before it."""
+    """Length of the window, at most 720h. Above 24h, the NodeRecord keeps the occurrences since one
+    day before the rule was loaded."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -103,27 +103,27 @@ class EventLeaf(Model):
 
 
 class HostEventLeaf(Model):
-    """A HostEvent of the node is open and fits."""
+    """Open HostEvent of the node."""
 
     class_: str | None = Field(default=None, alias="class", min_length=1, max_length=64)
-    """Such as `Reboot`; see HostEvent."""
+    """Class of the HostEvent, such as `Reboot`."""
     source: str | None = Field(default=None, min_length=1, max_length=64)
     phase: str | None = Field(default=None, min_length=1, max_length=64)
-    """An open phase; closed events never count."""
+    """Phase of the HostEvent. Closed events never match."""
     starts_within: Duration = timedelta(minutes=30)
-    """An event that has not started counts when it starts within this time."""
+    """Maximum time until the start of a scheduled event."""
     severity: str | None = Field(default=None, min_length=1, max_length=32)
 
 
 class AlertLeaf(Model):
-    """An Alertmanager alert resolved to this node is firing and its source is known to be alive."""
+    """Firing Alertmanager alert for the node from a live source."""
 
     name: str = Field(min_length=1, max_length=512)
-    """RE2 expression that the alert's name must match as a whole."""
+    """RE2 expression that matches the whole alert name."""
     labels: dict[str, Text] = Field(default_factory=dict, max_length=16)
-    """Labels that the alert must have, with exactly these values."""
+    """Labels with exact values."""
     for_: Duration = Field(default=timedelta(0), alias="for")
-    """How long it must have fired."""
+    """Minimum time for which it fires."""
 
     _regex = field_validator("name")(checked_regex)
 
@@ -131,11 +131,11 @@ class AlertLeaf(Model):
 class _KeyedLeaf(Model):
     key: str = Field(min_length=1, max_length=317)
     value: Text | None = None
-    """The value is exactly this."""
+    """Exact value."""
     in_: list[Text] | None = Field(default=None, alias="in", min_length=1, max_length=64)
-    """The value is one of these."""
+    """Allowed values."""
     exists: StrictBool | None = None
-    """The key is there (true) or is not (false). Default when nothing else is asked: true."""
+    """Whether the key must exist. Defaults to true without `value` and `in`."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -152,28 +152,28 @@ class _KeyedLeaf(Model):
 
 
 class LabelLeaf(_KeyedLeaf):
-    """A label of the Node."""
+    """Node label."""
 
 
 class AnnotationLeaf(_KeyedLeaf):
-    """An annotation of the Node."""
+    """Node annotation."""
 
 
 class TaintLeaf(_KeyedLeaf):
-    """A taint of the Node."""
+    """Node taint."""
 
 
 class _Comparing(Model):
     is_: StrictBool | None = Field(default=None, alias="is")
-    """The value is true, or false."""
+    """Boolean value."""
     equals: StrictInt | Text | None = None
-    """The value is exactly this; for true and false write `is`, for fractions `below`, `above`."""
+    """Exact value. Use `is` for booleans, `below` and `above` for fractions."""
     below: StrictFloat | None = None
     above: StrictFloat | None = None
     in_: list[StrictInt | Text] | None = Field(
         default=None, alias="in", min_length=1, max_length=64
     )
-    """The value is one of these."""
+    """Allowed values."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -191,14 +191,14 @@ class _Comparing(Model):
 
 
 class FactLeaf(_Comparing):
-    """A built-in or derived fact compares. With no comparison the fact must be true."""
+    """Comparison of a built-in or inferred fact. Defaults to `is: true`."""
 
     name: str = Field(
         min_length=3, max_length=128, pattern=r"^[a-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)+$"
     )
-    """Dotted name, such as `zone.unhealthyRatio`; docs/reference lists types and units."""
+    """Name of the fact, such as `zone.unhealthyRatio`; docs/reference lists types and units."""
     window: TimeWindow | None = None
-    """For `time.inWindow`, and only for it: the window that is asked."""
+    """Time window for `time.inWindow`."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         *_Comparing.cel,
@@ -217,12 +217,12 @@ class FactLeaf(_Comparing):
 
 
 class ProbeLeaf(_Comparing):
-    """A question answered now by host, cloud or API; asked only when all other leaves hold."""
+    """Comparison of a probe of the host, cloud or API. Runs only if all other leaves hold."""
 
     name: str = Field(min_length=3, max_length=128, pattern=r"^[a-z]+\.[a-z_]+$")
-    """`probe.field`, such as `disk.images_unused_bytes`; docs/reference lists them."""
+    """`probe.field`, such as `disk.images_unused_bytes`; see docs/reference."""
     max_age: Duration = timedelta(minutes=1)
-    """An older answer is unknown."""
+    """Maximum age of the answer. Older answers are unknown."""
 
 
 LEAVES = (
@@ -245,10 +245,10 @@ Leaf = (
 
 
 class AbsentLeaf(Model):
-    """Another leaf has been false for a time, with its source known to be alive."""
+    """Leaf that has been false for a minimum time while its source was live."""
 
     for_: Duration = Field(default=timedelta(0), alias="for")
-    """How long it must have been false; facts and probes take none, they are not remembered."""
+    """Minimum time. Not allowed for facts and probes, which have no history."""
     condition: ConditionLeaf | None = None
     event: EventLeaf | None = None
     host_event: HostEventLeaf | None = None
@@ -280,7 +280,7 @@ class AbsentLeaf(Model):
 
 
 class Expression(Model):
-    """Exactly one of a combinator or a leaf."""
+    """Exactly one combinator or leaf."""
 
     all: "list[Expression] | None" = Field(default=None, min_length=1, max_length=WIDTH)
     any: "list[Expression] | None" = Field(default=None, min_length=1, max_length=WIDTH)
@@ -313,14 +313,14 @@ class Expression(Model):
 
     @property
     def members(self) -> "tuple[Expression, ...]":
-        """What a combinator combines; of a leaf nothing."""
+        """Return the operands of a combinator. Empty for a leaf."""
         if self.not_ is not None:
             return (self.not_,)
         return tuple(self.all if self.all is not None else self.any or ())
 
     @property
     def leaf(self) -> "Leaf | AbsentLeaf | None":
-        """The leaf this expression is, or None for a combinator."""
+        """Return the leaf, or None for a combinator."""
         for name in (*LEAVES, "absent"):
             if (given_leaf := getattr(self, name)) is not None:
                 leaf: Leaf | AbsentLeaf = given_leaf
@@ -329,7 +329,7 @@ class Expression(Model):
 
     @property
     def depth(self) -> int:
-        """Combinators on the longest way to a leaf."""
+        """Return the number of combinators on the longest path to a leaf."""
         return 1 + max(m.depth for m in self.members) if self.members else 0
 
     def leaves(self) -> "Iterator[Leaf | AbsentLeaf]":
@@ -339,13 +339,13 @@ class Expression(Model):
             yield from member.leaves()
 
     def unwrap_leaves(self) -> "Iterator[Leaf]":
-        """What is asked, wherever it stands: of an absence the leaf that is to be absent."""
+        """Yield all leaves. For an absence, yield the leaf that must be absent."""
         for leaf in self.leaves():
             yield leaf.leaf if isinstance(leaf, AbsentLeaf) else leaf
 
 
 def shallow(deepest: int = DEPTH) -> Callable[[Expression | None], Expression | None]:
-    """A validator: an expression nests at most `deepest` combinators."""
+    """Return a validator that limits the nesting of an expression to `deepest` combinators."""
 
     def check(expression: Expression | None) -> Expression | None:
         if expression is not None and expression.depth > deepest:

@@ -1,4 +1,4 @@
-"""Machine: one host, what is wanted of it and what is seen. It outlives its Node."""
+"""Machine: the desired and observed state of one host. A Machine outlives its Node."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -26,7 +26,7 @@ from kubenode.api.v1alpha1.machinework import (
 )
 
 REISSUE = "kubenode.io/reissue"
-"""Annotation: a new value lets the agent of this Machine have a first certificate once more."""
+"""Annotation: a new value allows the agent of this Machine to request a first certificate again."""
 NODE_NAME = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"
 LABEL_KEY = r"^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$"
 
@@ -47,18 +47,25 @@ class Propagation(StrEnum):
 
 
 class MachineTaint(Model):
+    """Taint of the Node."""
+
     key: str = Field(min_length=1, max_length=317, pattern=LABEL_KEY)
+    """Key of the taint."""
     value: str = Field(default="", max_length=63)
+    """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+    """Effect of the taint on pods that do not tolerate it."""
     propagation: Propagation = Propagation.ALWAYS
-    """OnInitialization: others may take it off later."""
+    """Always: restored if removed. OnInitialization: set once; others may remove it."""
 
 
 class MachineNode(Model):
-    """What its Node shall carry, beside what others put there."""
+    """Metadata that the Machine operator adds to the Node. Other metadata stays."""
 
     labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=64)
+    """Labels of the Node."""
     taints: list[MachineTaint] = Field(default_factory=list, max_length=32)
+    """Taints of the Node."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -78,12 +85,15 @@ class MachineNode(Model):
 
 
 class MachineDeletion(Model):
-    """How a machine is given up."""
+    """Settings for the deletion of a machine."""
 
     drain_timeout: Duration = timedelta(minutes=30)
+    """Maximum duration of the drain."""
     volume_detach_timeout: Duration = timedelta(minutes=6)
+    """Maximum time to wait until volumes are detached."""
     imported: Literal["Release", "Uninstall"] = "Release"
-    """For an imported machine: leave its components, or take them off too."""
+    """For an imported machine: whether to leave its components (Release) or to remove them
+    (Uninstall)."""
 
 
 Address = Annotated[str, StringConstraints(min_length=2, max_length=45)]
@@ -118,30 +128,40 @@ COMPONENT_ONCE = CelRule(
 
 
 class MachineSpec(Model):
-    """What is wanted. `components`, `permit`, `operation` and `providerID` are set by controllers.
+    """Desired state of a host.
 
-    `providerID` is written once.
+    Controllers set `components`, `permit`, `operation` and `providerID`. `providerID` cannot change
+    once it is set.
     """
 
     origin: MachineOrigin = MachineOrigin.IMPORT
+    """Whether the host exists already (Import) or a provider creates it (Provision)."""
     node: Literal["Expected", "None"] = "Expected"
-    """None: a host outside Kubernetes; no Node is waited for."""
+    """Whether the host has a Node. None: a host outside Kubernetes."""
     class_ref: str = Field(default="", max_length=253)
-    """The MachineClass that it is made by, for origin Provision."""
+    """Name of the MachineClass, for origin Provision."""
     node_name: str = Field(default="", max_length=253, pattern=f"{NODE_NAME}|^$")
-    """Empty: as the Machine."""
+    """Name of the Node. Defaults to the name of the Machine."""
     addresses: list[Address] = Field(default_factory=list, max_length=16)
-    """IP addresses of the host. Serving certificates are given for these alone."""
+    """IP addresses of the host. Serving certificates are issued for these addresses only."""
     provider_id: str = Field(default="", alias="providerID", max_length=512)
+    """Provider ID of the instance, as in `spec.providerID` of the Node."""
     failure_domain: str = Field(default="", max_length=63)
+    """Zone or other failure domain of the host."""
     mode: MachineMode = MachineMode.MANAGE
-    """Observe: report only."""
+    """Whether to manage the host, or to report only (Observe)."""
     min_ready: Duration = timedelta(seconds=30)
+    """Minimum time for which the machine must be healthy to count as available."""
     node_template: MachineNode = Field(default_factory=MachineNode)
+    """Labels and taints of the Node."""
     deletion: MachineDeletion = Field(default_factory=MachineDeletion)
+    """Settings for the deletion of the machine."""
     components: list[AssignedComponent] = Field(default_factory=list, max_length=MOST_COMPONENTS)
+    """Components that are assigned to the machine."""
     permit: MachinePermit | None = None
+    """Permission to change components."""
     operation: MachineOperation | None = None
+    """Operation that a job requests from the provider."""
 
     mutable: ClassVar[tuple[str, ...] | None] = (
         "node",
@@ -180,7 +200,7 @@ class MachineSpec(Model):
 
 
 def is_address(text: str) -> bool:
-    """Whether `text` is one IPv4 or IPv6 address, without a zone."""
+    """Return whether `text` is an IPv4 or IPv6 address without a zone."""
     try:
         return "%" not in text and bool(ip_address(text))
     except ValueError:
@@ -192,7 +212,7 @@ def _status_of(condition: str) -> str:
 
 
 class Machine(Resource):
-    """One host: what is wanted of it and what is seen. It outlives its Node."""
+    """Desired and observed state of one host. A Machine outlives its Node."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["Machine"] = "Machine"

@@ -1,4 +1,4 @@
-"""MachineClass: how a provider makes a machine."""
+"""MachineClass: settings with which a provider creates machines."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -12,11 +12,11 @@ from kubenode.api.freeform import bounded_value
 from kubenode.api.meta import Condition, ObjectMeta
 
 MACHINE_CLASS_READY = "Ready"
-"""The condition: whether machines can be made (reasons ConfigInvalid, CredentialsInvalid)."""
+"""Condition type: whether machines can be created (reasons ConfigInvalid, CredentialsInvalid)."""
 
 
 class ProviderName(StrEnum):
-    """Whose machines are made. GCP and BMCs switch power only."""
+    """Provider that creates machines. GCP and BMCs are missing because they only switch power."""
 
     LOCAL = "local"
     AWS = "aws"
@@ -25,7 +25,7 @@ class ProviderName(StrEnum):
 
 
 CONFIG_DEPTH = 4
-"""Levels of objects and arrays below a field of `config`: a list of disks with tags has three."""
+"""Levels of objects and arrays below a field of `config`. A list of disks with tags has three."""
 CONFIG_MEMBERS = 128
 CONFIG_TEXT = 4096
 
@@ -39,28 +39,40 @@ ProviderConfig = Annotated[
         }
     ),
 ]
-"""In the words of the provider; it says what it knows (docs/providers.md)."""
+"""Settings in the notation of the provider (docs/providers.md)."""
 
 
 class MachineClassLimits(Model):
+    """Limits on the machines of the class."""
+
     creates_per_minute: StrictInt = Field(default=10, ge=1, le=1000)
+    """Maximum number of machines created per minute."""
     max_instances: StrictInt = Field(default=500, ge=0, le=100_000)
+    """Maximum number of machines of the class."""
 
 
 class MachineClassSpec(Model):
-    """`provider`, `failureDomain`, `config` and `userDataRef` form the class hash."""
+    """Settings of the class. The class hash covers `provider`, `failureDomain`, `config` and
+    `userDataRef`."""
 
     provider: ProviderName
+    """Provider that creates the machines."""
     failure_domain: str = Field(default="", max_length=63)
+    """Zone or other failure domain of the machines."""
     config: ProviderConfig
+    """Settings in the notation of the provider."""
     user_data_ref: str = Field(default="", max_length=253)
-    """Secret of namespace kubenode-system whose key `userData` is given to the machine; the agent's
-    bootstrap is added."""
+    """Name of a Secret in the namespace kubenode-system. Its key `userData` is passed to the
+    machine together with the bootstrap of the agent."""
     credentials_ref: str = Field(default="", max_length=253)
-    """Name of the provider in the operator's providers file; empty: the one of this type."""
+    """Name of an entry in the providers file of the operator. Defaults to the entry of the same
+    type."""
     create_timeout: Duration = timedelta(minutes=15)
+    """Maximum time until the provider has created the instance."""
     node_startup_timeout: Duration = timedelta(minutes=20)
+    """Maximum time for the host to join."""
     limits: MachineClassLimits = Field(default_factory=MachineClassLimits)
+    """Limits on the machines of the class."""
 
     mutable: ClassVar[tuple[str, ...] | None] = (
         "failureDomain",
@@ -74,14 +86,20 @@ class MachineClassSpec(Model):
 
 
 class MachineClassStatus(Model):
+    """Observed state of the class."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     class_hash: str = Field(default="", max_length=32)
+    """Hash of the settings that a machine is created from."""
     machines: StrictInt = Field(default=0, ge=0)
+    """Number of Machines of the class."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the class."""
 
 
 class MachineClass(Resource):
-    """How a provider makes a machine."""
+    """Settings with which a provider creates machines."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["MachineClass"] = "MachineClass"

@@ -29,11 +29,11 @@ from kubenode.api.v1alpha1.componentsource import (
 from kubenode.api.v1alpha1.machinework import Family
 
 COMPONENT_VALID = "Valid"
-"""The condition (reasons BadSource, BadTemplate)."""
+"""Condition type (reasons BadSource, BadTemplate)."""
 CONSTRAINT = r"^(>=|<=|>|<|=)[0-9A-Za-z.+~:-]+(,(>=|<=|>|<|=)[0-9A-Za-z.+~:-]+)*$"
 
 Constraint = Annotated[str, StringConstraints(max_length=128, pattern=f"{CONSTRAINT}|^$")]
-"""Versions that fit: `>=1.1.12`, `>=5.10,<6.9`; empty: all."""
+"""Version constraint such as `>=1.1.12` or `>=5.10,<6.9`. Empty matches all versions."""
 Version = Annotated[
     str, StringConstraints(min_length=1, max_length=128, pattern="^[0-9A-Za-z][0-9A-Za-z.+~:_-]*$")
 ]
@@ -45,22 +45,30 @@ class MachineComponentConditionReason(StrEnum):
 
 
 class Requires(Model):
-    """Where it can run; elsewhere it is Blocked."""
+    """Requirements on the host. On other hosts the component is Blocked."""
 
     os: list[Annotated[str, StringConstraints(max_length=64)]] = Field(
         default_factory=list, max_length=32
     )
-    """As `status.host.os`: `debian-12`. Empty: everywhere."""
+    """Operating systems, as in `status.host.os` of the Machine, such as `debian-12`. If empty, any.
+    """
     arch: list[Annotated[str, StringConstraints(max_length=32)]] = Field(
         default_factory=list, max_length=8
     )
+    """Architectures, such as `amd64`. If empty, any."""
     api_server: Constraint = ""
+    """Constraint on the version of the API server, such as `>=1.29`. If empty, any."""
     kernel: Constraint = ""
+    """Constraint on the version of the kernel, such as `>=5.10,<6.9`. If empty, any."""
 
 
 class DependsOn(Model):
+    """Component that must be on the same machine."""
+
     component: Family
+    """Family of the component."""
     version: Constraint = ""
+    """Constraint on its version. If empty, any."""
 
 
 _PATHS_ONCE = CelRule(
@@ -76,22 +84,36 @@ _UNITS_ONCE = CelRule(
 
 
 class MachineComponentSpec(Model):
-    """Immutable: another version, or another content, is another MachineComponent."""
+    """Content of the component. Immutable: a change requires another MachineComponent."""
 
     component: Family
+    """Family of the component, such as `containerd`."""
     version: Version
+    """Version of the component."""
     requires: Requires = Field(default_factory=Requires)
+    """Requirements on the host."""
     depends_on: list[DependsOn] = Field(default_factory=list, max_length=16)
+    """Components that must be on the same machine."""
     source: ComponentSource
+    """Source of the component."""
     files: list[ComponentFile] = Field(default_factory=list, max_length=64)
+    """Files on the host."""
     units: list[ComponentUnit] = Field(default_factory=list, max_length=32)
+    """systemd units on the host."""
     disruption: Disruptions = Field(default_factory=Disruptions)
+    """Disruption of the host by each kind of version change."""
     health: list[HealthCheck] = Field(default_factory=list, max_length=16)
+    """Health checks."""
     health_deadline: Duration = timedelta(minutes=5)
+    """Maximum time until the component is healthy after a change."""
     reboot_timeout: Duration = timedelta(minutes=10)
+    """Maximum duration of a reboot that a change requires."""
     hooks: Hooks = Field(default_factory=Hooks)
+    """Programs that run during a change."""
     uninstall: Uninstall = Field(default_factory=Uninstall)
+    """Removal of the component."""
     undo: Undo = Field(default_factory=Undo)
+    """Return to the previous version after a failure."""
 
     mutable: ClassVar[tuple[str, ...] | None] = ()
     cel: ClassVar[tuple[CelRule, ...]] = (_PATHS_ONCE, _UNITS_ONCE)
@@ -106,17 +128,22 @@ class MachineComponentSpec(Model):
 
 
 class MachineComponentStatus(Model):
+    """Observed state of the component."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     machines: StrictInt = Field(default=0, ge=0)
-    """That it is assigned to."""
+    """Number of Machines that the component is assigned to."""
     sets: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
         default_factory=list, max_length=64
     )
+    """Names of the MachineComponentSets that assign the component."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the component."""
 
 
 class MachineComponent(Resource):
-    """One version of one component, and what it is on a host."""
+    """One version of one component, and its content on a host."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["MachineComponent"] = "MachineComponent"

@@ -1,4 +1,4 @@
-"""MachineComponentSet: one component on selected machines, moved in batches."""
+"""MachineComponentSet: assigns one component to selected machines and rolls it out in batches."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -23,27 +23,34 @@ from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class OnUnselect(StrEnum):
-    """What becomes of the component on a machine that the set no longer selects."""
+    """Whether a machine that the set no longer selects keeps the component or loses it."""
 
     ORPHAN = "Orphan"
     UNINSTALL = "Uninstall"
 
 
 class FailurePolicy(StrEnum):
+    """Reaction to a failed batch: stop, return all machines to the previous revision, or go on."""
+
     PAUSE = "Pause"
     ROLLBACK = "Rollback"
     CONTINUE = "Continue"
 
 
 class Spread(Model):
+    """Limit on unavailable machines with the same value of a label."""
+
     topology_key: str = Field(min_length=1, max_length=317)
-    """A label of the Machines, or `zone` for their failureDomain."""
+    """Label of the Machines, or `zone` for their failureDomain."""
     max_unavailable: Share
+    """Maximum number or percentage of unavailable machines with the same value."""
 
 
 class AutoPause(Model):
+    """Threshold for a failed batch."""
+
     max_failures: Share = Field(default=1)
-    """A batch with this many failed machines stops the set."""
+    """Number or percentage of failed machines in a batch at which `failurePolicy` applies."""
 
 
 class InspectionType(StrEnum):
@@ -59,17 +66,25 @@ class OnEmpty(StrEnum):
 
 
 class PromQLCheck(Model):
+    """Prometheus query."""
+
     query: str = Field(min_length=1, max_length=4096)
-    """`${nodes}` stands for the batch's nodes as an alternation of a regular expression."""
+    """PromQL expression. `${nodes}` expands to a regular expression that matches the nodes of the
+    batch."""
     success: str = Field(pattern=r"^(>=|<=|>|<|==|!=) ?-?[0-9]+(\.[0-9]+)?$", max_length=32)
-    """Must hold for every value of the answer: `> 0.99`."""
+    """Comparison that every value of the result must satisfy, such as `> 0.99`."""
     on_empty: OnEmpty = OnEmpty.INCONCLUSIVE
+    """Result of the check if the query returns no value."""
 
 
 class JobCheck(Model):
+    """Kubernetes Job."""
+
     config_map_ref: str = Field(min_length=1, max_length=253)
-    """ConfigMap of namespace kubenode-components whose key `job.yaml` is a batch/v1 Job."""
+    """Name of a ConfigMap in the namespace kubenode-components. Its key `job.yaml` contains a
+    batch/v1 Job."""
     timeout: Duration = timedelta(minutes=5)
+    """Maximum duration of the Job."""
 
 
 _INSPECTION_RULE = CelRule(
@@ -80,11 +95,18 @@ _INSPECTION_RULE = CelRule(
 
 
 class InspectionCheck(Model):
+    """Check of a batch."""
+
     name: str = Field(min_length=1, max_length=63)
+    """Name of the check."""
     type: InspectionType
+    """Type of the check."""
     node_condition: ConditionWanted | None = None
+    """Required condition of each Node, for type NodeCondition."""
     prom_ql: PromQLCheck | None = Field(default=None, alias="promQL")
+    """Prometheus query, for type PromQL."""
     job: JobCheck | None = None
+    """Kubernetes Job, for type Job."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_INSPECTION_RULE,)
 
@@ -101,10 +123,14 @@ class InspectionCheck(Model):
 
 
 class Inspection(Model):
+    """Checks of a batch before and after its bake time."""
+
     interval: Duration = timedelta(minutes=1)
+    """Time between two inspections."""
     inconclusive_limit: StrictInt = Field(default=3, ge=1, le=1000)
-    """So many answers in a row that say nothing pause the set."""
+    """Number of consecutive inconclusive results at which the set pauses."""
     checks: list[InspectionCheck] = Field(default_factory=list, max_length=16)
+    """Checks, all of which must pass."""
 
 
 def _growing() -> list[int | str]:
@@ -112,28 +138,40 @@ def _growing() -> list[int | str]:
 
 
 class UpdateStrategy(Model):
+    """Strategy of a rollout."""
+
     batches: list[Share] = Field(default_factory=_growing, min_length=1, max_length=64)
-    """Size of each batch; the last repeats."""
+    """Size of each batch. The last size repeats. Percentages round down to at least 1."""
     canary: LabelSelector | None = None
-    """Machines that go first."""
+    """Machines that a rollout changes first."""
     partition: Share = 0
-    """So many machines, rounded up, stay at the revision before."""
+    """Number or percentage of machines that stay at the previous revision. Percentages round up."""
     max_unavailable: Share = "10%"
-    """Machines that may be down, for whatever reason."""
+    """Maximum number or percentage of machines that are unavailable for any reason."""
     spread: list[Spread] = Field(default_factory=list, max_length=8)
+    """Limits on unavailable machines with the same value of a label."""
     ignore_unresponsive: Share = 0
-    """So many members that do not answer are left out of the counts."""
+    """Maximum number or percentage of machines without agent heartbeat that are excluded from the
+    counts."""
     pre_stage: StrictBool = True
-    """Whether the next batch downloads ahead."""
+    """Whether the next batch downloads the component in advance."""
     bake_time: Duration = timedelta(minutes=10)
+    """Minimum time for which a batch must stay healthy before the next one starts."""
     machine_timeout: Duration = timedelta(minutes=15)
+    """Maximum time for the change of one machine, from its permit on."""
     max_attempts: StrictInt = Field(default=2, ge=1, le=10)
+    """Maximum number of attempts per machine."""
     progress_deadline: Duration = timedelta(hours=2)
+    """Maximum time in which a batch must complete. Pauses, holds, closed windows and waits for
+    permits do not count."""
     auto_pause: AutoPause = Field(default_factory=AutoPause)
+    """Threshold at which `failurePolicy` applies."""
     failure_policy: FailurePolicy = FailurePolicy.PAUSE
+    """Reaction to a failed batch."""
     inspection: Inspection = Field(default_factory=Inspection)
+    """Checks of a batch."""
     window: TimeWindow | None = None
-    """Nothing starts outside of it."""
+    """Time window in which changes may start. If absent, changes may start at any time."""
 
 
 NOT_EVERY_MACHINE = not_empty("selector", "empty and would mean every machine: write matchLabels")
@@ -146,19 +184,25 @@ VALUES_ARE_SMALL = CelRule(
 
 
 class MachineComponentSetSpec(Model):
+    """Component to assign, the machines to assign it to, and the strategy of its rollout."""
+
     selector: LabelSelector
-    """Labels of Machines."""
+    """Label selector of Machines. Must not be empty."""
     component: str = Field(min_length=1, max_length=253)
     """Name of the MachineComponent."""
     values: dict[str, Value] = Field(default_factory=dict, max_length=64)
+    """Values for `${values.NAME}` in files of the component."""
     desired_state: DesiredState = DesiredState.RUNNING
+    """Desired state of the component on the machines."""
     paused: StrictBool = False
-    """No batch starts; joiners and drift are still served."""
+    """Whether no batch starts. New machines and drift are still handled."""
     frozen: StrictBool = False
-    """Nothing is done but certificates."""
+    """Whether the set changes nothing on its machines. Only certificates are renewed."""
     on_unselect: OnUnselect = OnUnselect.ORPHAN
-    """Also when the set is deleted."""
+    """Handling of the component on a machine that is no longer selected, or if the set is deleted.
+    """
     update_strategy: UpdateStrategy = Field(default_factory=UpdateStrategy)
+    """Strategy of a rollout."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (NOT_EVERY_MACHINE, VALUES_ARE_SMALL)
 
@@ -172,7 +216,8 @@ class MachineComponentSetSpec(Model):
 
 
 class RolloutPhase(StrEnum):
-    """For people only: it is computed anew from what is seen."""
+    """Summary of a rollout for people. The controller derives it from observations and never reads
+    it."""
 
     IDLE = "Idle"
     STAGING = "Staging"
@@ -185,10 +230,12 @@ class RolloutPhase(StrEnum):
 
 
 class ComponentSetConditionType(StrEnum):
-    """Reasons: Progressing (the phases, WaitingForPermit, WindowClosed, PartitionReached,
-    DeadlineExceeded, AgentsUnknown), Paused (User, AutoPaused, InspectionFailed, Inconclusive,
-    Frozen, Meltdown), Degraded (MachinesFailed, RolledBack, Conflict, VersionSkew,
-    MissingComponent)."""
+    """Condition types and their reasons.
+
+    Progressing: the phases, WaitingForPermit, WindowClosed, PartitionReached, DeadlineExceeded,
+    AgentsUnknown. Paused: User, AutoPaused, InspectionFailed, Inconclusive, Frozen, Meltdown.
+    Degraded: MachinesFailed, RolledBack, Conflict, VersionSkew, MissingComponent.
+    """
 
     PROGRESSING = "Progressing"
     PAUSED = "Paused"
@@ -196,73 +243,108 @@ class ComponentSetConditionType(StrEnum):
 
 
 class MemberCounts(Model):
+    """Number of machines by state."""
+
     machines: StrictInt = Field(default=0, ge=0)
+    """Number of selected machines."""
     updated: StrictInt = Field(default=0, ge=0)
+    """Number of machines at the update revision."""
     healthy: StrictInt = Field(default=0, ge=0)
+    """Number of healthy machines."""
     unavailable: StrictInt = Field(default=0, ge=0)
+    """Number of unavailable machines."""
     held: StrictInt = Field(default=0, ge=0)
+    """Number of machines that a RemedyOperationJob holds."""
     excluded: StrictInt = Field(default=0, ge=0)
+    """Number of machines that `ignoreUnresponsive` excludes from the counts."""
 
 
 class VersionCount(Model):
+    """Number of machines with one version of the component."""
+
     version: str = Field(max_length=128)
+    """Version of the component."""
     ready: StrictInt = Field(default=0, ge=0)
+    """Number of machines on which it is healthy."""
     unready: StrictInt = Field(default=0, ge=0)
+    """Number of machines on which it is not healthy."""
 
 
 MachineName = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 
 
 class BatchStatus(Model):
-    """The batch under way, or the last one."""
+    """Current or last batch."""
 
     index: StrictInt = Field(default=0, ge=0)
-    """From 1."""
+    """Number of the batch, starting at 1."""
     size: StrictInt = Field(default=0, ge=0)
+    """Number of machines in the batch."""
     started_at: Time | None = None
+    """Start of the batch."""
     succeeded_at: Time | None = None
-    """When the last of its machines was well at this revision."""
+    """Time at which its last machine became healthy at this revision."""
     bake_until: Time | None = None
+    """End of the bake time."""
     failed: list[MachineName] = Field(default_factory=list, max_length=32)
+    """Names of failed machines."""
     inconclusive: StrictInt = Field(default=0, ge=0)
-    """Inspections in a row that said nothing."""
+    """Number of consecutive inconclusive inspections."""
     inspected_at: Time | None = None
+    """Time of the last inspection."""
     active_since: Time | None = None
-    """Since when it could go on; empty while it is paused, held, or waits for permits."""
+    """Time since which the batch can progress. Absent while it is paused, held or waits for
+    permits."""
     active_before: Duration = timedelta(0)
-    """How long it could go on before that."""
+    """Time in which the batch could progress before `activeSince`."""
     ended_at: Time | None = None
+    """End of the batch."""
 
 
 class SetRevision(Model):
-    """What a revision is made of, so that it can be gone back to."""
+    """Content of a revision, kept for a rollback."""
 
     name: str = Field(min_length=1, max_length=32)
+    """Name of the revision."""
     number: StrictInt = Field(default=1, ge=1)
+    """Sequence number of the revision."""
     component: str = Field(max_length=253)
+    """Name of the MachineComponent."""
     values: dict[str, Value] = Field(default_factory=dict, max_length=64)
+    """Values of the revision."""
     desired_state: DesiredState = DesiredState.RUNNING
+    """Desired state of the component."""
     created_at: Time | None = None
+    """Time at which the revision was created."""
 
 
 class MachineComponentSetStatus(Model):
+    """Observed state of the set."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     phase: RolloutPhase | None = None
+    """Summary of the rollout."""
     current_revision: str = Field(default="", max_length=32)
-    """The last that was completed."""
+    """Last revision whose rollout completed."""
     update_revision: str = Field(default="", max_length=32)
+    """Revision that the rollout assigns."""
     rejected_revision: str = Field(default="", max_length=32)
-    """Rolled back; not tried again."""
+    """Revision that was rolled back and is not tried again."""
     counts: MemberCounts = Field(default_factory=MemberCounts)
+    """Number of machines by state."""
     versions: list[VersionCount] = Field(default_factory=list, max_length=32)
+    """Number of machines by version."""
     batch: BatchStatus | None = None
+    """Current or last batch."""
     revisions: list[SetRevision] = Field(default_factory=list, max_length=64)
-    """The last 10, and all that are in use."""
+    """Last 10 revisions, and all revisions in use."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the set."""
 
 
 class MachineComponentSet(Resource):
-    """One component on selected machines, moved in batches."""
+    """Assignment of one component to selected machines, rolled out in batches."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["MachineComponentSet"] = "MachineComponentSet"

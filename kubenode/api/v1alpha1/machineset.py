@@ -1,4 +1,4 @@
-"""MachineSet: N machines of one template, the unhealthy among them replaced."""
+"""MachineSet: keeps a number of machines of one template and replaces unhealthy ones."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -31,8 +31,11 @@ LARGEST_SET = 10_000
 
 
 class MachineSetConditionType(StrEnum):
-    """Reasons: Scaled (QuotaExceeded, PreflightFailed, Scaling), Healthy (TooManyUnhealthy, Frozen,
-    PermitDenied)."""
+    """Condition types and their reasons.
+
+    Scaled: QuotaExceeded, PreflightFailed, Scaling. Healthy: TooManyUnhealthy, Frozen,
+    PermitDenied.
+    """
 
     SCALED = "Scaled"
     HEALTHY = "Healthy"
@@ -44,7 +47,7 @@ class ScaleInOrder(StrEnum):
 
 
 class UpdatePolicy(StrEnum):
-    """What becomes of machines of an older class hash."""
+    """Whether machines of an older class hash are replaced."""
 
     ON_DELETE = "OnDelete"
     REPLACE = "Replace"
@@ -54,41 +57,61 @@ AnnotationValue = Annotated[str, StringConstraints(max_length=4096)]
 
 
 class MachineTemplateMetadata(Model):
+    """Metadata of the created objects."""
+
     labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=64)
+    """Labels of the created objects."""
     annotations: dict[str, AnnotationValue] = Field(default_factory=dict, max_length=64)
+    """Annotations of the created objects."""
 
 
 class MachineTemplateSpec(Model):
-    """What each machine's spec is made from."""
+    """Spec of the created Machines."""
 
     class_ref: str = Field(min_length=1, max_length=253)
+    """Name of the MachineClass."""
     min_ready: Duration = timedelta(seconds=30)
+    """Minimum time for which a machine must be healthy to count as available."""
     node_template: MachineNode = Field(default_factory=MachineNode)
+    """Labels and taints of the Node."""
     deletion: MachineDeletion = Field(default_factory=MachineDeletion)
+    """Settings for the deletion of a machine."""
 
 
 class MachineTemplate(Model):
+    """Template of the created Machines."""
+
     metadata: MachineTemplateMetadata = Field(default_factory=MachineTemplateMetadata)
+    """Metadata of the created Machines."""
     spec: MachineTemplateSpec
+    """Spec of the created Machines."""
 
 
 class ScaleIn(Model):
+    """Removal of machines when the set shrinks."""
+
     order: ScaleInOrder = ScaleInOrder.NEWEST
+    """Whether to remove the newest or the oldest machines first, if nothing else decides."""
 
 
 class UnhealthyCondition(Model):
-    """A condition of the Node that has lasted."""
+    """Condition of the Node that marks its machine as unhealthy."""
 
     type: str = Field(min_length=1, max_length=316)
+    """Type of the condition."""
     status: ConditionStatus
+    """Status of the condition."""
     for_: Duration = Field(alias="for")
+    """Minimum time for which the condition must have had this status."""
 
 
 class Preserve(Model):
-    """Failed machines that are kept for people to look at."""
+    """Failed machines that the set keeps for inspection."""
 
     max: StrictInt = Field(default=1, ge=0, le=100)
+    """Maximum number of machines kept."""
     for_: Duration = Field(default=timedelta(hours=24), alias="for")
+    """Maximum time for which a machine is kept."""
 
 
 def _not_ready() -> list[UnhealthyCondition]:
@@ -100,13 +123,19 @@ def _not_ready() -> list[UnhealthyCondition]:
 
 
 class MachineSetHealth(Model):
+    """Detection and replacement of unhealthy machines."""
+
     unhealthy_conditions: list[UnhealthyCondition] = Field(
         default_factory=_not_ready, min_length=1, max_length=32
     )
+    """Conditions of the Node that mark a machine as unhealthy. Defaults to Ready False or Unknown
+    for 10 minutes."""
     max_unhealthy: Share = "20%"
-    """With more than these unhealthy, none is replaced."""
+    """Maximum number or percentage of unhealthy machines. Above it, none is replaced."""
     max_replacing: StrictInt = Field(default=1, ge=1, le=1000)
+    """Maximum number of machines replaced at once."""
     preserve: Preserve = Field(default_factory=Preserve)
+    """Failed machines that the set keeps for inspection."""
 
 
 SELECTS_ITS_OWN = CelRule(
@@ -121,14 +150,23 @@ NOT_EVERY_MACHINE = not_empty("selector", "empty and would mean every machine: w
 
 
 class MachineSetSpec(Model):
+    """Desired number of machines, their template and their replacement."""
+
     replicas: StrictInt = Field(ge=0, le=LARGEST_SET)
+    """Desired number of machines."""
     selector: LabelSelector
+    """Label selector of the machines of the set."""
     template: MachineTemplate
+    """Template of the created Machines."""
     scale_in: ScaleIn = Field(default_factory=ScaleIn)
+    """Removal of machines when the set shrinks."""
     update_policy: UpdatePolicy = UpdatePolicy.ON_DELETE
+    """Whether machines of an older class hash are replaced."""
     max_surge: Share = 1
-    """0: a machine is given up before another is made in its place."""
+    """Maximum number or percentage of machines above `replicas` during a replacement. 0: the old
+    machine is removed before the new one is created."""
     health: MachineSetHealth = Field(default_factory=MachineSetHealth)
+    """Detection and replacement of unhealthy machines."""
 
     mutable: ClassVar[tuple[str, ...] | None] = (
         "replicas",
@@ -151,22 +189,32 @@ class MachineSetSpec(Model):
 
 
 class MachineSetStatus(Model):
+    """Observed state of the set."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     replicas: StrictInt = Field(default=0, ge=0)
+    """Number of machines."""
     ready: StrictInt = Field(default=0, ge=0)
+    """Number of ready machines."""
     available: StrictInt = Field(default=0, ge=0)
+    """Number of available machines."""
     up_to_date: StrictInt = Field(default=0, ge=0)
+    """Number of machines with the current class hash."""
     replacing: StrictInt = Field(default=0, ge=0)
+    """Number of machines that are being replaced."""
     preserved: StrictInt = Field(default=0, ge=0)
+    """Number of failed machines that are kept for inspection."""
     made: StrictInt = Field(default=0, ge=0)
-    """The highest number in the name of a machine that it has made: none is used again."""
+    """Highest number used in the name of a machine. Numbers are not reused."""
     selector: str = Field(default="", max_length=4096)
-    """The selector as autoscalers read it."""
+    """Selector of the Machines in the text form that autoscalers read."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the set."""
 
 
 class MachineSet(Resource):
-    """N machines of one template, the unhealthy among them replaced."""
+    """Controller of a number of machines of one template. Replaces unhealthy machines."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["MachineSet"] = "MachineSet"

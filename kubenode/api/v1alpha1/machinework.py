@@ -1,4 +1,4 @@
-"""What others than its user want of a Machine: component sets, and jobs that repair its node."""
+"""Requests of controllers to a Machine: by component sets, and by jobs that repair its node."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar
@@ -10,7 +10,7 @@ from kubenode.api.meta import Time
 
 MOST_COMPONENTS = 64
 LARGEST_VALUES = 4096
-"""Characters of all names and values of one component together."""
+"""Maximum number of characters of all names and values of one component together."""
 FAMILY = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"
 REVISION = "^[0-9]+-[0-9a-f]{10}$"
 
@@ -26,23 +26,28 @@ class DesiredState(StrEnum):
 
 
 class AssignedComponent(Model):
-    """One component as it shall be on this machine; written by its MachineComponentSet."""
+    """Component assigned to the machine. Its MachineComponentSet writes it."""
 
     name: Family
-    """The family, such as `containerd`."""
+    """Family of the component, such as `containerd`."""
     component: str = Field(min_length=1, max_length=253)
     """Name of the MachineComponent."""
     set: str = Field(default="", max_length=253)
-    """The MachineComponentSet that wants it; empty: orphaned."""
+    """Name of the MachineComponentSet that assigns it. Empty if the component is orphaned."""
     revision: str = Field(max_length=32, pattern=REVISION)
+    """Revision of the set."""
     config_hash: str = Field(max_length=32, pattern=REVISION)
+    """Hash of the configuration."""
     values: dict[str, Value] = Field(default_factory=dict, max_length=64)
+    """Values for `${values.NAME}` in files of the component."""
     desired_state: DesiredState = DesiredState.RUNNING
+    """Desired state of the component."""
     attempt: StrictInt = Field(default=1, ge=1)
-    """A higher one tries again."""
+    """Number of the attempt. A higher number starts another attempt."""
     batch: StrictInt = Field(default=0, ge=0)
+    """Number of the batch."""
     assigned_at: Time | None = None
-    """When it was last assigned or tried again: what timeouts are counted from."""
+    """Time of the last assignment or attempt, from which timeouts count."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
@@ -62,7 +67,7 @@ class AssignedComponent(Model):
 
 
 class ChangeClass(StrEnum):
-    """How much a change disturbs its host, mildest first."""
+    """Disruption of the host by a change, mildest first."""
 
     NONE = "None"
     RELOAD = "Reload"
@@ -76,16 +81,18 @@ class ChangeClass(StrEnum):
 
 
 class MachinePermit(Model):
-    """Leave to change components; written once the node is drained as far as the class asks."""
+    """Permission to change components. Written once the node is drained as the class requires."""
 
     name: str = Field(min_length=1, max_length=253)
-    """The Permit of Kube Defender."""
+    """Name of the Permit of Kube Defender."""
     components: list[Family] = Field(min_length=1, max_length=MOST_COMPONENTS)
+    """Families of the components that may change."""
     max_disruption: ChangeClass
+    """Maximum disruption class of a change."""
     start_before: Time
-    """No change begins later."""
+    """Time before which a change must start."""
     renewed_until: Time | None = None
-    """Until when a change that has begun may go on; written anew while its permit is held."""
+    """Time until which a started change may continue. Renewed while the permit is held."""
 
 
 class MachineOperationType(StrEnum):
@@ -95,9 +102,11 @@ class MachineOperationType(StrEnum):
 
 
 class MachineOperation(Model):
-    """What a job asks of the machine's provider."""
+    """Operation that a job requests from the provider of the machine."""
 
     id: str = Field(min_length=1, max_length=253)
-    """Name of the RemedyOperationJob, and what makes the act happen once."""
+    """Name of the RemedyOperationJob, which makes the operation idempotent."""
     type: MachineOperationType
+    """Type of the operation."""
     permit: str = Field(min_length=1, max_length=253)
+    """Name of the Permit of Kube Defender."""

@@ -1,4 +1,4 @@
-"""NodeRecord: what later decisions about one node need to know of what was decided before."""
+"""NodeRecord: history of one node that later decisions depend on."""
 
 from datetime import timedelta
 from typing import ClassVar, Literal
@@ -12,113 +12,145 @@ from kubenode.api.v1alpha1.ladder import Disruption
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 REMEMBERED = timedelta(days=30)
-"""For so long attempts, cooldowns, relapses and Events of windows of over a day are remembered."""
+"""Retention of attempts, cooldowns, relapses, and Events of windows longer than a day."""
 MOST_JOBS = 256
-"""Closed jobs of one node that are remembered at most."""
+"""Maximum number of closed jobs kept per node."""
 MOST_RULES = 512
-"""Rules in DryRun whose results are remembered of one node."""
+"""Maximum number of rules in DryRun with results kept per node."""
 MOST_PAST_EVENTS = 128
-"""Events of one node that are remembered for windows of over a day; older ones are merged."""
+"""Maximum number of Events kept per node for windows longer than a day. Older ones are merged."""
 MOST_RECENT = 16
-"""Results of one rule in DryRun that are remembered one by one; all are counted."""
+"""Maximum number of individual results kept per rule in DryRun. `count` includes all results."""
 
 
 class ClosedJob(Model):
-    """A job that is over, as far as it counts for later decisions."""
+    """Closed job, with the data that later decisions depend on."""
 
     name: str = Field(max_length=253)
+    """Name of the job."""
     remedier: str = Field(default="", max_length=253)
+    """Name of the NodeRemedier."""
     generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the NodeRemedier."""
     fault_class: str = Field(default="unknown", max_length=63)
+    """Class of the fault."""
     phase: JobPhase
+    """Final phase of the job."""
     reason: str = Field(default="", max_length=64)
-    """Why it closed: the reason of its condition Closing."""
+    """Reason of the condition Closing of the job."""
     created: Time
+    """Creation time of the job."""
     closed: Time
+    """Time at which the job closed."""
     acted: StrictBool = False
-    """Whether a step of class Host or more ran."""
+    """Whether a step of class Host or higher ran."""
     acted_at: Time | None = None
+    """Time at which the last such step ended, or started."""
     rung: StrictInt = Field(default=0, ge=0)
-    """The last rung that it reached."""
+    """Index of the last rung that the job reached."""
     probation: Duration = timedelta(0)
+    """Time after the success in which the same fault is a relapse."""
     events_until: Time | None = None
-    """Stamp of the youngest Event that its evidence was made of."""
+    """Timestamp of the newest Event in its evidence."""
     false_since: Time | None = None
-    """Since when its evidence has been known false."""
+    """Time since which its evidence is known to be false."""
     evidence: str = Field(default="", max_length=65536)
-    """The rule's `when` as JSON, kept while no other job may follow; "" otherwise."""
+    """`when` of the rule as JSON, kept while no other job may follow. Otherwise empty."""
 
 
 class WouldHave(Model):
-    """One repair that a rule in DryRun would have begun."""
+    """Repair that a rule in DryRun would have started."""
 
     at: Time
+    """Time at which the repair would have started."""
     first_true: Time
+    """Time at which the evidence became true."""
     class_: Disruption = Field(default=Disruption.NONE, alias="class")
+    """Disruption class of the repair."""
     rung: str = Field(default="", max_length=63)
+    """Name of the rung that would have run."""
     steps: str = Field(default="", max_length=256)
-    """The steps of this rung, in order."""
+    """Steps of this rung, in order."""
     said: str = Field(default="", max_length=256)
-    """What Kube Defender would have answered."""
+    """Verdict that Kube Defender would have given."""
 
 
 class DryRunResults(Model):
-    """What a rule in DryRun would have done: all counted, the last ones in full."""
+    """Results of a rule in DryRun: the number of all, and details of the most recent ones."""
 
     remedier: str = Field(max_length=253)
+    """Name of the NodeRemedier."""
     fault_class: str = Field(default="unknown", max_length=63)
+    """Class of the fault."""
     count: StrictInt = Field(default=0, ge=0)
+    """Number of repairs that the rule would have started."""
     first: Time
+    """Time of the first one."""
     false_since: Time | None = None
-    """Since when its evidence has been known false; absent while the last incident lasts."""
+    """Time since which its evidence is known to be false. Absent while the last incident lasts."""
     recent: list[WouldHave] = Field(default_factory=list, max_length=MOST_RECENT)
+    """Most recent results."""
 
 
 class PastEvents(Model):
-    """Occurrences of an Event that a rule counts in a window of over a day."""
+    """Occurrences of an Event that a rule counts in a window longer than a day."""
 
     reason: str = Field(default="", max_length=1024)
+    """Reason of the Event."""
     message: str = Field(default="", max_length=1024)
+    """Message of the Event."""
     source: str = Field(default="", max_length=253)
+    """Component that reported the Event."""
     severity: str = Field(default="", max_length=63)
+    """Type of the Event."""
     count: StrictInt = Field(ge=1)
+    """Number of occurrences."""
     at: Time
-    """The last of them."""
+    """Time of the last occurrence."""
     first: Time | None = None
-    """None of them was before it; absent: all were at `at`."""
+    """Lower bound on the time of the first occurrence. If absent, all occurred at `at`."""
     forgotten: StrictBool = False
-    """There was no room to remember which Events these were."""
+    """Whether reason, message and source were dropped for lack of space."""
 
 
 class CountedEvent(Model):
-    """An Event, whose later occurrences are told from those that are counted."""
+    """Event object whose occurrences were counted. Identifies the occurrences that are new."""
 
     uid: str = Field(max_length=128)
+    """UID of the Event."""
     count: StrictInt = Field(ge=0)
+    """Number of occurrences that were counted."""
     at: Time
+    """Time of the last occurrence."""
 
 
 class EventMemory(Model):
-    """Events of the node that outlive their objects, which the API server deletes after an hour."""
+    """Events of the node, kept longer than their objects, which the API server deletes after an
+    hour."""
 
     events: list[PastEvents] = Field(default_factory=list, max_length=MOST_PAST_EVENTS + 1)
+    """Occurrences by Event."""
     counted: list[CountedEvent] = Field(default_factory=list, max_length=MOST_PAST_EVENTS)
+    """Event objects whose occurrences were counted."""
     dropped: Time | None = None
-    """The latest time of an Event that is no longer in `counted`."""
+    """Time of the newest Event that is no longer in `counted`."""
 
 
 class NodeRecordSpec(Model):
-    """Written by the Remedy operator alone. Deleting it makes KubeNode forget the node's past."""
+    """History of the node, written only by the Remedy operator. Deleting it resets the history."""
 
     node_uid: str = Field(default="", alias="nodeUID", max_length=128)
-    """Of the machine that it is about; another one under the same name starts anew."""
+    """UID of the Node. A Node with another UID starts a new history."""
     jobs: list[ClosedJob] = Field(default_factory=list, max_length=MOST_JOBS)
+    """Closed jobs."""
     dry_runs: list[DryRunResults] = Field(default_factory=list, max_length=MOST_RULES)
+    """Results of rules in DryRun."""
     past_events: EventMemory | None = None
+    """Events for windows longer than a day."""
 
 
 class NodeRecord(Resource):
-    """The bounded memory of one node; it has the node's name and goes with it."""
+    """Bounded history of one node. It has the name of the node and is deleted with it."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["NodeRecord"] = "NodeRecord"

@@ -1,4 +1,4 @@
-"""NodeRemedier: one repair rule, or one rule that infers a fact."""
+"""NodeRemedier: a repair rule, or a rule that infers a fact."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -45,69 +45,81 @@ class Scope(StrEnum):
 
 
 class Relapse(Model):
-    """The same fault on the same node again so soon: start one rung above the last one that ran."""
+    """Recurrence of a fault on a node. The next job starts one rung above the last one that ran."""
 
     within: Duration = timedelta(hours=24)
+    """Maximum time since the last job closed."""
 
 
 class Attempts(Model):
-    """How many jobs of this rule a node may have before a person is asked."""
+    """Maximum number of jobs of the rule per node before a person must decide."""
 
     max: StrictInt = Field(default=3, ge=1, le=100)
+    """Maximum number of jobs."""
     within: Duration = timedelta(hours=24)
+    """Length of the sliding period."""
 
 
 class Infer(Model):
-    """A fact that holds while the rule matches and for a time after."""
+    """Fact that holds while the rule matches and for a time afterwards."""
 
     fact: str = Field(
         min_length=3, max_length=128, pattern=r"^[a-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)+$"
     )
+    """Name of the fact."""
     scope: Scope = Scope.NODE
+    """Scope for which the fact holds."""
     value: Scalar = True
+    """Value of the fact."""
     for_: Duration = Field(default=timedelta(0), alias="for")
-    """Kept this long after its last evidence."""
+    """Time for which the fact holds after its evidence ends."""
 
 
 Receiver = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 
 
 class NodeRemedierSpec(Model):
-    """The rule: which nodes, what evidence, what to do."""
+    """Rule: nodes, evidence and repair."""
 
     mode: Mode
-    """Enforce acts; Approve asks a person for each job; DryRun plans, never acts; Off sleeps."""
+    """Mode of the rule. Enforce: repair. Approve: repair after approval of each job. DryRun:
+    evaluate and count only. Off: disable."""
     priority: StrictInt = Field(default=500, ge=0, le=1000)
-    """The highest matching rule of a node wins."""
+    """Priority. Of several matching rules, the highest applies."""
     severity: Severity = Severity.WARNING
-    """Place in Defender's queue and in notifications."""
+    """Severity. Decides the place in the queue of Kube Defender and in notifications."""
     fault_class: str = Field(
         default="unknown", min_length=1, max_length=63, pattern=r"^[a-z][a-z0-9_]*$"
     )
-    """What is wrong, one word: for analysis, relapse, and telling faults apart."""
+    """Class of the fault, for analysis, relapses and comparison of faults."""
     nodes: NodeSelection
+    """Nodes that the rule applies to."""
     when: Expression
-    """Evidence of the fault. Its end is the proof of the repair."""
+    """Evidence of the fault. Its end proves the repair."""
     unless: Expression | None = None
-    """Guards: read before the job, the permit and each disruptive step; never part of the proof."""
+    """Guards, evaluated before the job, the permit and each disruptive step. Not part of the proof.
+    """
     group_wait: Duration = timedelta(seconds=10)
-    """The job waits this long after the first match for a stronger rule to match too."""
+    """Time for which a new job waits for a rule with a higher priority to match."""
     startup_grace: Duration = timedelta(minutes=5)
-    """The job waits until the node's creation and its last boot are this long ago."""
+    """Minimum time since the creation and the last boot of the node before the job starts."""
     cooldown: Duration = timedelta(minutes=30)
-    """After a job of this rule in which a step of class Host or more ran."""
+    """Minimum time between jobs of the rule on a node, after a step of class Host or higher ran."""
     relapse: Relapse = Field(default_factory=Relapse)
+    """Start on a higher rung if the fault recurs."""
     attempts: Attempts = Field(default_factory=Attempts)
+    """Maximum number of jobs per node."""
     on_give_up: OnGiveUp = OnGiveUp.HOLD
-    """When rungs or attempts are spent.
+    """Action when all rungs or attempts are used.
 
-    Hold keeps our cordon, frees the permit and tells people; Release takes the cordon off."""
+    Hold: keep the cordon, release the permit and notify people. Release: also remove the cordon.
+    """
     ladder: list[Rung] | None = Field(default=None, min_length=1, max_length=8)
-    """Rungs tried in order until the fault is proven gone."""
+    """Rungs, tried in order until the fault is proven gone."""
     infer: Infer | None = None
-    """Instead of a ladder: derive a fact."""
+    """Fact to infer, instead of a ladder."""
     notify: list[Receiver] = Field(default_factory=list, max_length=16)
-    """Names of receivers in the operator's settings."""
+    """Names of receivers in the settings of the operator."""
 
     defaulted_in_python: ClassVar[tuple[str, ...]] = ("mode",)
     cel: ClassVar[tuple[CelRule, ...]] = (
@@ -131,7 +143,8 @@ class NodeRemedierSpec(Model):
     @model_validator(mode="before")
     @classmethod
     def _infer_needs_no_mode(cls, data: Any) -> Any:
-        """A rule that only infers acts on nothing: its mode is Enforce unless it says Off."""
+        """Set the mode of a rule that infers to Enforce if absent, because such a rule does not
+        act."""
         if isinstance(data, dict) and data.get("infer") is not None and data.get("mode") is None:
             return {**data, "mode": Mode.ENFORCE}
         return data
@@ -147,14 +160,15 @@ class NodeRemedierSpec(Model):
         return self
 
     def unwrap_leaves(self) -> Iterator[Leaf]:
-        """What evidence and guards ask, in this order; of an absence what is to be absent."""
+        """Yield the leaves of evidence and guards. For an absence, yield the leaf that must be
+        absent."""
         yield from self.when.unwrap_leaves()
         if self.unless is not None:
             yield from self.unless.unwrap_leaves()
 
     @property
     def disruption_class(self) -> Disruption:
-        """The strongest class that this rule can reach; None of a rule that infers."""
+        """Return the highest disruption class of the rule. None for a rule that infers."""
         classes = (r.disruption_class for r in self.ladder or ())
         return max(classes, key=lambda d: d.weight, default=Disruption.NONE)
 
@@ -167,52 +181,72 @@ class RemedierPhase(StrEnum):
 
 
 class WouldReach(Model):
-    """How many nodes the rule selects, and how many of them could be replaced; at admission."""
+    """Number of nodes that the rule selects and that can be replaced, as of its admission."""
 
     nodes: StrictInt = Field(default=0, ge=0)
+    """Number of selected nodes."""
     with_replace_path: StrictInt = Field(default=0, ge=0)
+    """Number of selected nodes that can be replaced."""
 
 
 class JobCounts(Model):
+    """Number of jobs by state."""
+
     running: StrictInt = Field(default=0, ge=0)
+    """Number of open jobs."""
     succeeded: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Succeeded."""
     failed: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Failed."""
     cancelled: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase Cancelled."""
     needs_human: StrictInt = Field(default=0, ge=0)
+    """Number of jobs in phase NeedsHuman."""
     relapsed: StrictInt = Field(default=0, ge=0)
+    """Number of jobs for a relapse."""
 
 
 class InferredFact(Model):
-    """A fact that a rule with `infer` and `for` has found for a group wider than a node."""
+    """Fact of a group wider than a node, inferred by a rule with `infer` and `for`."""
 
     group: str = Field(default="", max_length=253)
-    """Value of the group, such as the name of a rack; empty for the cluster."""
+    """Value of the group, such as the name of a rack. Empty for the cluster."""
     value: Scalar = True
+    """Value of the fact."""
     until: Time | None = None
-    """How long it is kept, now that its evidence is gone; absent while the evidence is there."""
+    """Time until which the fact holds after its evidence ended. Absent while the evidence is true.
+    """
     nodes: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
         default_factory=list, max_length=8
     )
-    """Where the evidence was seen first; of more nodes than eight, these."""
+    """Names of the first nodes with the evidence, at most eight."""
 
 
 class NodeRemedierStatus(Model):
+    """Observed state of the rule."""
+
     observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
     phase: RemedierPhase | None = None
+    """Phase of the rule."""
     matching: StrictInt | None = Field(default=None, ge=0)
-    """Nodes matching now, before guards and limits."""
+    """Number of nodes that match now, before guards and limits."""
     would_reach: WouldReach | None = None
+    """Number of nodes that the rule selects."""
     jobs: JobCounts | None = None
+    """Number of jobs by state."""
     last_match_time: Time | None = None
+    """Time of the last match."""
     compiled_hash: str | None = Field(default=None, max_length=128)
-    """Hash of the version of the rule that is loaded, the last good one."""
+    """Hash of the last valid version of the rule, which is loaded."""
     inferred: list[InferredFact] = Field(default_factory=list, max_length=64)
-    """What has to outlive a restart of the operator; written when it changes."""
+    """Inferred facts that must survive a restart of the operator. Written when they change."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the rule."""
 
 
 class NodeRemedier(Resource):
-    """One repair rule: which nodes, what evidence, which ladder of repairs."""
+    """Repair rule: nodes, evidence and a ladder of repairs."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["NodeRemedier"] = "NodeRemedier"

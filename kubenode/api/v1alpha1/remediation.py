@@ -1,8 +1,9 @@
-"""KubeNodeRemediation: how a MachineHealthCheck of Cluster API asks for a machine's repair.
+"""KubeNodeRemediation: the request of a Cluster API MachineHealthCheck to repair a machine.
 
-The contract of external remediation: the health check names a template; for each unhealthy Machine
-it makes an object of the template's kind without `Template`, of the Machine's name and namespace
-and owned by it, and deletes it when the Machine is healthy. Nothing else passes between the two.
+Contract of external remediation: the health check names a template. For each unhealthy Machine it
+creates an object of the template's kind without the suffix `Template`, with the name and namespace
+of the Machine and owned by it. It deletes the object when the Machine is healthy. The two exchange
+nothing else.
 """
 
 from enum import StrEnum
@@ -17,7 +18,7 @@ from kubenode.api.v1alpha1.noderemedier import Severity
 
 
 class RemediationPhase(StrEnum):
-    """Waiting until a rule makes a job, or for what stands in its way."""
+    """Phase of a remediation. Waiting: no job has started yet."""
 
     WAITING = "Waiting"
     REPAIRING = "Repairing"
@@ -25,24 +26,32 @@ class RemediationPhase(StrEnum):
 
 
 class KubeNodeRemediationSpec(Model):
+    """Settings of the remediation."""
+
     severity: Severity = Severity.WARNING
-    """Of the HostEvent that rules see: one rule may take the Critical, another one the rest."""
+    """Severity of the HostEvent that rules match. Allows one rule for Critical events and another
+    for the rest."""
 
 
 class KubeNodeRemediationStatus(Model):
+    """Observed state of the remediation."""
+
     phase: RemediationPhase | None = None
+    """Phase of the remediation."""
     node: str = Field(default="", max_length=253)
+    """Name of the node."""
     host_event: str = Field(default="", max_length=253)
-    """What rules see of it."""
+    """Name of the HostEvent that represents the request to rules."""
     job: str = Field(default="", max_length=253)
-    """The RemedyOperationJob at it, or the last one that was."""
+    """Name of the current RemedyOperationJob, or of the last one."""
     message: str = Field(default="", max_length=1024)
+    """Human-readable explanation of the phase."""
     told_at: Time | None = None
-    """Since when `phase`, `job` and `message` are so."""
+    """Time of the last change of `phase`, `job` or `message`."""
 
 
 class KubeNodeRemediation(Resource):
-    """One unhealthy Machine of Cluster API, as its MachineHealthCheck says."""
+    """Request of a Cluster API MachineHealthCheck to repair one unhealthy Machine."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["KubeNodeRemediation"] = "KubeNodeRemediation"
@@ -66,16 +75,23 @@ class KubeNodeRemediation(Resource):
 
 
 class KubeNodeRemediationResource(Model):
+    """Content of the created objects."""
+
     metadata: MachineTemplateMetadata = Field(default_factory=MachineTemplateMetadata)
+    """Metadata of the created objects."""
     spec: KubeNodeRemediationSpec = Field(default_factory=KubeNodeRemediationSpec)
+    """Spec of the created objects."""
 
 
 class KubeNodeRemediationTemplateSpec(Model):
+    """Template of the created objects."""
+
     template: KubeNodeRemediationResource
+    """Content of the created objects."""
 
 
 class KubeNodeRemediationTemplate(Resource):
-    """What a MachineHealthCheck of Cluster API makes its KubeNodeRemediations from."""
+    """Template from which a Cluster API MachineHealthCheck creates KubeNodeRemediations."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["KubeNodeRemediationTemplate"] = "KubeNodeRemediationTemplate"

@@ -1,4 +1,4 @@
-"""RemedyOperationJob: one incident on one node, from the decision to the proof."""
+"""RemedyOperationJob: one incident on one node, from the decision to the verification."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -35,7 +35,7 @@ class JobPhase(StrEnum):
 
     @property
     def closed(self) -> bool:
-        """Whether the job is over and the node may have another."""
+        """Return whether the job has ended, so that the node may have another one."""
         return self in (self.SUCCEEDED, self.FAILED, self.CANCELLED, self.SHADOWED)
 
 
@@ -55,7 +55,7 @@ class StepBy(StrEnum):
 
 
 class RequestState(StrEnum):
-    """What an agent says of a request: Refused was never started, and says why in `output`."""
+    """State of an agent request. Refused: not started; `output` has the reason."""
 
     RUNNING = "Running"
     DONE = "Done"
@@ -70,11 +70,11 @@ class RemedierReference(Model):
 
 
 class TriggerFact(Model):
-    """One leaf as it was read when the rule matched."""
+    """Leaf as evaluated at the match."""
 
     atom: str = Field(max_length=512)
     value: StrictBool | None = None
-    """Absent means unknown."""
+    """Value of the leaf. Absent if unknown."""
     observed: Time | None = None
     source: str = Field(default="", max_length=128)
 
@@ -86,17 +86,17 @@ class Trigger(Model):
 
 
 class InitialWait(Model):
-    """Time for which a job stays in Pending before it begins: it asks nothing of anybody."""
+    """Period in which a new job stays in Pending and requests nothing."""
 
     since: Time
-    """When the job was decided on, by the operator's clock."""
+    """Time of the decision."""
     not_before: Time
     reason: Literal["GroupWait", "StartupGrace"]
-    """The one of both that ends last."""
+    """Reason of the wait that ends last."""
     group_wait: Duration = timedelta(0)
-    """The rule's as it was: it counts anew when the fault goes and comes back meanwhile."""
+    """groupWait of the rule. Restarts if the fault clears and recurs."""
     startup_grace: Duration = timedelta(0)
-    """The rule's as it was: it counts anew when the node boots meanwhile."""
+    """startupGrace of the rule. Restarts if the node boots."""
 
 
 class Approval(Model):
@@ -105,62 +105,64 @@ class Approval(Model):
 
 
 class ApprovalDecision(Model):
-    """A person's word; `by` and `at` are set by admission from the caller.
+    """Decision of a person. Admission sets `by` and `at`.
 
-    Approve, Deny  whether a job that waits for approval may go on
-    Next, Retry    a job that needs a person goes on: with the next rung, or the same one again
-    Close          a job that needs a person ends as Failed
+    Approve, Deny: whether a job that waits for approval continues. Next, Retry: continue a job in
+    NeedsHuman with the next or the same rung. Close: end a job in NeedsHuman as Failed.
     """
 
     decision: Literal["Approve", "Deny", "Next", "Retry", "Close"]
     rung: StrictInt | None = Field(default=None, ge=0, le=7)
-    """For Next: another rung than the one that follows."""
+    """For Next: index of the rung. Defaults to the following one."""
     by: str = Field(default="", max_length=256)
     at: Time | None = None
     note: str = Field(default="", max_length=1024)
 
 
 class RemedyOperationJobSpec(Model):
-    """What was decided. Immutable but for `approvals` and `cancel`."""
+    """Decision. Immutable except `approvals` and `cancel`."""
 
     node_name: str = Field(min_length=1, max_length=253)
     agent: str = Field(min_length=1, max_length=253)
-    """Name of the host's agent: its Machine, else the node."""
+    """Name of the agent: that of its Machine, else of the node."""
     node_uid: str = Field(default="", alias="nodeUID", max_length=128)
     remedier: RemedierReference | None = None
-    """Absent for a job that a person started."""
+    """Rule that created the job. Absent for manual jobs."""
     trigger: Trigger
     mode: Mode = Mode.ENFORCE
     priority: StrictInt = Field(default=500, ge=0, le=1000)
-    """The rule's as it was: a rule with a higher one may supersede the job."""
+    """Priority of the rule. A higher one can supersede the job."""
     severity: Severity = Severity.WARNING
     fault_class: str = Field(default="unknown", max_length=63)
     deadline: Time | None = None
-    """A planned event's time: queue by it."""
+    """Start of the planned event. Orders the queue."""
     host_events: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
         default_factory=list, max_length=16
     )
-    """Names of the HostEvents that are its evidence."""
+    """Names of HostEvents in the evidence."""
     previous: str = Field(default="", max_length=253)
-    """The job that this one follows after a relapse."""
+    """Job before the relapse."""
     supersedes: str = Field(default="", max_length=253)
-    """The job of a weaker rule, whose cordon and permit this one takes over."""
+    """Superseded job. Its cordon and permit are taken over."""
     initial_wait: InitialWait | None = None
-    """Absent for a job that may begin at once."""
+    """Wait before the start. Absent if the job starts at once."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
+    """Index of the first rung to run."""
     ladder: list[Rung] = Field(min_length=1, max_length=8)
-    """The rule's ladder as it was."""
+    """Copy of the ladder of the rule."""
     when: Expression | None = None
-    """The rule's evidence as it was."""
+    """Copy of the evidence of the rule."""
     unless: Expression | None = None
-    """The rule's guards as they were."""
+    """Copy of the guards of the rule."""
     on_give_up: OnGiveUp = OnGiveUp.HOLD
     notify: list[Receiver] = Field(default_factory=list, max_length=16)
     approval: Approval = Field(default_factory=Approval)
     approvals: list[ApprovalDecision] = Field(default_factory=list, max_length=16)
+    """Decisions of people."""
     cancel: StrictBool = False
+    """Whether to cancel the job."""
     ttl_after_finished: Duration = timedelta(hours=72)
-    """A closed job is deleted after this; NeedsHuman has no TTL."""
+    """Time after which a closed job is deleted. Does not apply to NeedsHuman."""
 
     mutable: ClassVar[tuple[str, ...] | None] = ("approvals", "cancel")
     cel: ClassVar[tuple[CelRule, ...]] = (
@@ -180,17 +182,18 @@ class RemedyOperationJobSpec(Model):
 
 
 CHECK = "check"
-"""Name of the record of one of a rung's `verify.checks`: it only looks."""
+"""Name of the record of a check in `verify.checks`, which only reads."""
 Output = Annotated[str, StringConstraints(max_length=1024)]
 
 
 class StepStatus(Model):
-    """One act as it went. Written before the act, so that it happens at most once."""
+    """Record of a step, written before its act so that the act runs at most once."""
 
     rung: StrictInt = Field(ge=0)
     index: StrictInt = Field(ge=0)
     name: str = Field(max_length=64)
     by: StepBy = StepBy.OPERATOR
+    """Executor of the step."""
     request_id: str = Field(default="", alias="requestID", max_length=64)
     state: StepState = StepState.WAITING
     attempts: StrictInt = Field(default=0, ge=0)
@@ -198,15 +201,15 @@ class StepStatus(Model):
     finished_at: Time | None = None
     asked_at: Time | None = None
     expires_at: Time | None = None
-    """After this the executor refuses the request."""
+    """Time after which the request is refused."""
     boot_id: str = Field(default="", alias="bootID", max_length=64)
-    """The host's boot ID when the act was asked for; another one refuses it."""
+    """Boot ID at the request. Another boot ID refuses it."""
     message: str = Field(default="", max_length=1024)
     output: dict[str, Output] = Field(default_factory=dict, max_length=16)
 
 
 class AgentRequest(Model):
-    """An agent's answer to one request."""
+    """Answer of the agent to a request."""
 
     state: RequestState
     boot_id: str = Field(default="", alias="bootID", max_length=64)
@@ -221,7 +224,7 @@ class AgentAnswers(Model):
 
 
 class JobPermitStatus(Model):
-    """The Permit under which the job acts."""
+    """Permit of the job."""
 
     name: str = Field(max_length=253)
     class_: Disruption = Field(alias="class")
@@ -230,28 +233,29 @@ class JobPermitStatus(Model):
 
 
 PermitStatus = JobPermitStatus
-"""The name that the job controller imports; a Permit has a status of its own."""
+"""Name that the job controller imports. A Permit has a status of its own."""
 
 
 class Hold(Model):
-    """Why the job waits and when it looks again."""
+    """Reason for which the job waits."""
 
     reason: str = Field(max_length=64)
     scope: str = Field(default="", max_length=317)
     message: str = Field(default="", max_length=1024)
     since: Time | None = None
-    """When the job began to be held, whatever the reasons were."""
+    """Time since which the job waits, for any reason."""
     look_again_at: Time | None = None
+    """Time of the next attempt."""
 
 
 class Owned(Model):
-    """What we must undo, and proof of a reboot."""
+    """Changes to undo, and the boot ID before a reboot."""
 
     cordon: StrictBool = False
     scale_down_disabled: StrictBool = False
-    """The autoscalers' marks that keep the node, as far as they were not there before."""
+    """Whether the job set the scale-down annotations of autoscalers."""
     fenced: StrictBool = False
-    """The out-of-service taint."""
+    """Whether the out-of-service taint is set."""
     boot_id: str = Field(default="", alias="bootID", max_length=64)
 
 
@@ -270,9 +274,9 @@ class Timeline(Model):
     verified: Time | None = None
     closed: Time | None = None
     held: Duration | None = None
-    """Sum of the times that the job was held."""
+    """Total time for which the job waited."""
     pods_unavailable: Duration | None = None
-    """Sum over the evicted pods of the time from eviction to a ready replacement."""
+    """Total time from eviction to a ready replacement, over all evicted pods."""
 
 
 class RemedyOperationJobStatus(Model):
@@ -280,28 +284,28 @@ class RemedyOperationJobStatus(Model):
     phase: JobPhase = JobPhase.PENDING
     message: str = Field(default="", max_length=1024)
     rung: StrictInt = Field(default=0, ge=0)
-    """Index into the ladder."""
+    """Index of the current rung in the ladder."""
     step: StrictInt = Field(default=0, ge=0)
-    """Index into the rung's steps."""
+    """Index of the current step in the rung."""
     steps: list[StepStatus] = Field(default_factory=list, max_length=256)
     agent: AgentAnswers | None = None
-    """Written by the agent, and nothing else is."""
+    """Answers of the agent, which writes no other field."""
     permit: JobPermitStatus | None = None
     hold: Hold | None = None
     owned: Owned = Field(default_factory=Owned)
     also_matched: list[AlsoMatched] = Field(default_factory=list, max_length=64)
     words_heard: StrictInt = Field(default=0, ge=0)
-    """How many of `spec.approvals` have been acted on: each is heard once."""
+    """Number of processed `spec.approvals`."""
     timeline: Timeline = Field(default_factory=Timeline)
     verifying_since: Time | None = None
-    """Since when the steps of the rung have been done: its verification times out from then."""
+    """Time at which the steps ended, from which the verification timeout counts."""
     evidence_false_since: Time | None = None
-    """Since when the evidence has been known false, while verifying."""
+    """Time since which the evidence is false, during verification."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
 
 
 class RemedyOperationJob(Resource):
-    """One incident on one node: what was seen, what is done about it, and the proof."""
+    """Incident on one node: evidence, repair and verification."""
 
     api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
     kind: Literal["RemedyOperationJob"] = "RemedyOperationJob"
@@ -311,7 +315,7 @@ class RemedyOperationJob(Resource):
 
     @property
     def began_irreversible(self) -> bool:
-        """Whether a step was begun, in any rung, that cannot be undone."""
+        """Return whether an irreversible step of any rung has started."""
         return any(self._irreversible(record) for record in self.status.steps if record.attempts)
 
     def _irreversible(self, record: StepStatus) -> bool:
@@ -340,5 +344,5 @@ class RemedyOperationJob(Resource):
 
     @property
     def rung(self) -> Rung:
-        """The rung that is being tried."""
+        """Return the current rung."""
         return self.spec.ladder[self.status.rung]

@@ -1,7 +1,7 @@
-"""The steps of a repair: what each act is told.
+"""Steps of a repair and their parameters.
 
-Central steps are done by the operator through the API or a provider; an agent step is one of a
-fixed catalogue, done on the host.
+The operator runs central steps through the API or a provider. The agent runs agent steps, which
+come from a fixed catalogue, on the host.
 """
 
 from datetime import timedelta
@@ -46,7 +46,7 @@ class ReplacePath(StrEnum):
 
 
 class AgentAction(StrEnum):
-    """The fixed catalogue of repairs on a host. Nothing else can be asked of an agent."""
+    """Fixed catalogue of repairs on a host. An agent accepts no other actions."""
 
     RESTART_UNIT = "RestartUnit"
     START_UNIT = "StartUnit"
@@ -79,11 +79,11 @@ class StepBody(Model):
 
 
 class CordonStep(StepBody):
-    """Mark the node unschedulable, under our annotation; a person's cordon stays theirs."""
+    """Cordon the node. Leaves a manual cordon unchanged."""
 
 
 class UncordonStep(StepBody):
-    """Take off our own cordon."""
+    """Remove the cordon of the job."""
 
 
 BundlePart = Literal[
@@ -101,7 +101,7 @@ BundlePart = Literal[
 
 
 class CollectStep(StepBody):
-    """Collect evidence from the host."""
+    """Collect diagnostics from the host."""
 
     bundle: list[BundlePart] = Field(
         default_factory=lambda: list[BundlePart](("dmesg", "journal", "runtime")),
@@ -114,15 +114,15 @@ class CollectStep(StepBody):
 
 class CheckpointWebhook(Model):
     webhook: str = Field(min_length=1, max_length=128)
-    """Name of a receiver in the operator's settings."""
+    """Name of a receiver in the settings of the operator."""
     timeout: Duration = timedelta(minutes=5)
 
 
 class Gang(Model):
-    """Pods that live and die together, such as the ranks of one training job."""
+    """Pods that run together, such as the ranks of a training job."""
 
     group_by: str = Field(min_length=1, max_length=317)
-    """Label whose value names the gang."""
+    """Label whose value identifies the gang."""
     checkpoint: CheckpointWebhook | None = None
     after_gang_ends: StrictBool = False
 
@@ -136,7 +136,7 @@ class PodPolicyMode(StrEnum):
 
 
 class PodVolume(StrEnum):
-    """Where a pod keeps data that stay on the node when it leaves."""
+    """Type of storage in which a pod keeps data on the node."""
 
     EMPTY_DIR = "EmptyDir"
     HOST_PATH = "HostPath"
@@ -144,20 +144,20 @@ class PodVolume(StrEnum):
 
 
 class PodPolicy(Model):
-    """How the pods that fit are moved; the first policy that fits a pod rules."""
+    """Handling of matching pods. The first match applies."""
 
     namespaces: list[Namespace] = Field(default_factory=list, max_length=64)
-    """Empty: every namespace but the protected ones, which have to be named."""
+    """Namespaces. If empty, all except protected ones, which must be listed."""
     selector: LabelSelector | None = None
-    """Absent: every pod."""
+    """Pod selector. If absent, all pods."""
     owner_kinds: list[Name] = Field(default_factory=list, max_length=16)
-    """Kinds of the pods' controllers, such as `StatefulSet`; `None` for pods without a controller.
-    Empty: every owner."""
+    """Kinds of controllers, such as `StatefulSet`; `None` matches pods without one. If empty, any.
+    """
     volumes: list[PodVolume] = Field(default_factory=list, max_length=3)
-    """Pods that keep data on the node in one of these ways. Empty: whatever they keep."""
+    """Storage types of data on the node. If empty, any."""
     mode: PodPolicyMode
     after: Duration | None = None
-    """For DeleteAfter: how long to wait for completion first."""
+    """For DeleteAfter: time to wait for completion."""
     gang: Gang | None = None
 
     cel: ClassVar[tuple[CelRule, ...]] = (
@@ -188,18 +188,18 @@ GRACE_PATTERN = f"^pod$|{PATTERN}"
 
 
 class MigrateStep(StepBody):
-    """Evict by policy until no movable pod is left, PodDisruptionBudgets respected."""
+    """Evict movable pods by policy. Respects PodDisruptionBudgets."""
 
     timeout: Duration = timedelta(minutes=15)
     grace_period: str = Field(default="pod", pattern=GRACE_PATTERN, max_length=32)
-    """`pod` takes each pod's own terminationGracePeriodSeconds, or a duration."""
+    """Duration, or `pod` for terminationGracePeriodSeconds of each pod."""
     on_timeout: OnTimeout = OnTimeout.YIELD
     pod_policies: list[PodPolicy] = Field(default_factory=list, max_length=32)
     surge: Literal["None", "First"] = "None"
 
 
 class RebootStep(StepBody):
-    """Boot the host again; the new boot ID is the proof."""
+    """Reboot the host. A new boot ID proves success."""
 
     via: list[PowerPath] = Field(
         default_factory=lambda: [PowerPath.AGENT, PowerPath.PROVIDER], min_length=1, max_length=2
@@ -208,17 +208,17 @@ class RebootStep(StepBody):
 
 
 class PowerStep(StepBody):
-    """Switch the machine's power through its provider."""
+    """Switch the power through the provider."""
 
     timeout: Duration = timedelta(minutes=10)
 
 
 class FenceStep(StepBody):
-    """Set the out-of-service taint, only with proof that the host is off."""
+    """Set the out-of-service taint if the host is proven off."""
 
 
 class ReplaceStep(StepBody):
-    """Give the node's machine back and get another."""
+    """Replace the machine of the node."""
 
     via: list[ReplacePath] = Field(
         default_factory=lambda: list(ReplacePath), min_length=1, max_length=4
@@ -228,14 +228,14 @@ class ReplaceStep(StepBody):
 
 
 class RollbackComponentStep(StepBody):
-    """Bring a component of the Machine back to its previous revision."""
+    """Roll back a component to its previous revision."""
 
     component: str = Field(min_length=1, max_length=253)
     timeout: Duration = timedelta(minutes=10)
 
 
 class NodeKeyStep(StepBody):
-    """Change one label or annotation of the Node that rules may set."""
+    """Change one allowed label or annotation of the Node."""
 
     key: str = Field(min_length=1, max_length=317)
 
@@ -253,7 +253,7 @@ class WaitStep(StepBody):
 
 
 class WaitForEventStep(StepBody):
-    """Wait for a planned cloud event to be over."""
+    """Wait for the end of a planned cloud event."""
 
     until: list[Literal["Completed", "Cancelled", "NewBootID"]] = Field(min_length=1, max_length=3)
     on_cancel: Literal["Release", "Continue"] = "Release"
@@ -265,11 +265,11 @@ class WaitForApprovalStep(StepBody):
 
 
 class ApproveEventStep(StepBody):
-    """Tell the cloud that its planned act may start."""
+    """Approve the start of a planned cloud event."""
 
 
 class NotifyStep(StepBody):
-    """Tell people: a Kubernetes Event on the Node, and the named receivers."""
+    """Send a Node Event and notify the receivers."""
 
     receivers: list[Name] = Field(default_factory=list, max_length=16)
     message: str = Field(default="", max_length=1024)
@@ -278,19 +278,19 @@ class NotifyStep(StepBody):
 
 class WebhookStep(StepBody):
     receiver: str = Field(min_length=1, max_length=128)
-    """Name of a receiver in the operator's settings."""
+    """Name of a receiver in the settings of the operator."""
 
 
 class CreateObjectStep(StepBody):
-    """Hand over to another remediator by creating an object of an allowed kind."""
+    """Delegate to another remediator by an object of an allowed kind."""
 
     template: str = Field(min_length=1, max_length=253)
-    """Name of a template in the operator's settings."""
+    """Name of a template in the settings of the operator."""
 
 
 UNIT_PATTERN = r"^[A-Za-z0-9:_.@\\-]+\.(service|socket|timer|target|mount|path)$"
 LISTED_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-"""Names in the host's own lists: no paths, and nothing that a shell reads."""
+"""Names in lists of the host: no paths and no shell metacharacters."""
 UNIT_ACTIONS = (
     AgentAction.RESTART_UNIT,
     AgentAction.START_UNIT,
@@ -300,17 +300,17 @@ UNIT_ACTIONS = (
 
 
 class AgentStep(StepBody):
-    """One repair of the fixed catalogue, done by the agent on the host."""
+    """Run one repair of the fixed catalogue on the host."""
 
     action: AgentAction
     unit: str | None = Field(default=None, pattern=UNIT_PATTERN, max_length=255)
-    """For RestartUnit, StartUnit, StopUnit, ReloadUnit: the systemd unit with its suffix."""
+    """systemd unit with suffix, for RestartUnit, StartUnit, StopUnit and ReloadUnit."""
     check: str | None = Field(default=None, min_length=1, pattern=LISTED_PATTERN, max_length=128)
-    """For RunCheck: name of a check installed on the host."""
+    """Name of a check on the host, for RunCheck."""
     script: str | None = Field(default=None, min_length=1, pattern=LISTED_PATTERN, max_length=128)
-    """For RunScript: name of a script installed on the host."""
+    """Name of a script on the host, for RunScript."""
     params: dict[str, Parameter] = Field(default_factory=dict, max_length=16)
-    """Further parameters of the action."""
+    """Additional parameters."""
     timeout: Duration = timedelta(minutes=2)
 
     cel: ClassVar[tuple[CelRule, ...]] = (

@@ -1,4 +1,4 @@
-"""A window of time that comes again every week."""
+"""Time window that recurs every week."""
 
 from enum import StrEnum
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -22,14 +22,16 @@ CLOCK = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 
 
 class TimeWindow(Model):
-    """From one time of day to another on some days of the week, where the time zone says."""
+    """Period between two times of day, on given days of the week, in a time zone."""
 
     days: list[Weekday] = Field(default_factory=lambda: list(Weekday), min_length=1, max_length=7)
+    """Days on which the window starts. Defaults to all days."""
     from_: str = Field(alias="from", pattern=CLOCK, max_length=5)
+    """Start of the window, as `HH:MM`."""
     to: str = Field(pattern=CLOCK, max_length=5)
-    """An end that is not after the start is on the next day."""
+    """End of the window, as `HH:MM`. An end at or before the start is on the next day."""
     time_zone: str = Field(default="UTC", min_length=1, max_length=64)
-    """IANA name."""
+    """IANA name of the time zone, such as `Europe/Berlin`."""
 
     @field_validator("time_zone")
     @classmethod

@@ -47,26 +47,26 @@ class RuntimeMetrics:
         self.registry = registry
         self._requests = Counter(
             "kubenode_client_requests",
-            "Requests to the API server",
+            "Number of requests to the API server",
             ["client", "method", "code"],
             registry=registry,
         )
         self._request_seconds = Histogram(
             "kubenode_client_request_seconds",
-            "Time until the head of the API server's answer",
+            "Time in seconds until the response headers of the API server",
             ["client", "method"],
             buckets=REQUEST_BUCKETS,
             registry=registry,
         )
         self._reconciles = Counter(
             "kubenode_controller_reconciles",
-            "Reconciles by how they ended",
+            "Number of reconciles, by outcome",
             ["controller", "outcome"],
             registry=registry,
         )
         self._reconcile_seconds = Histogram(
             "kubenode_controller_reconcile_seconds",
-            "Duration of reconciles",
+            "Duration in seconds of a reconcile",
             ["controller"],
             buckets=RECONCILE_BUCKETS,
             registry=registry,
@@ -152,18 +152,42 @@ Table = dict[str, tuple[Any, str, Any]]
 _G, _C = GaugeMetricFamily, CounterMetricFamily
 
 INFORMER: Table = {
-    "age_seconds": (_G, "Since the server last proved the cache current", lambda i: i.age()),
-    "objects": (_G, "Objects in the cache", lambda i: len(i.cache)),
-    "resource_version": (_G, "Of the newest change in the cache", lambda i: _version(i)),
-    "undecodable_objects": (_G, "Objects kept at their last good copy", lambda i: len(i.broken)),
-    "lists": (_C, "Full lists", lambda i: i.stats.lists),
-    "relists": (_C, "Full lists after the first", lambda i: i.stats.relists),
-    "watches": (_C, "Watches opened", lambda i: i.stats.watches),
-    "events": (_C, "Lines read from watches", lambda i: i.stats.events),
-    "confirmations": (_C, "Silent watches confirmed by a list", lambda i: i.stats.confirmed),
-    "errors": (_C, "Lists and watches that failed", lambda i: i.stats.errors),
-    "undecodable": (_C, "Versions of objects that did not decode", lambda i: i.stats.undecodable),
-    "handler_errors": (_C, "Changes whose handler raised", lambda i: i.handler_errors),
+    "age_seconds": (
+        _G,
+        "Time in seconds since the API server last confirmed that the cache is current",
+        lambda i: i.age(),
+    ),
+    "objects": (_G, "Number of objects in the cache", lambda i: len(i.cache)),
+    "resource_version": (
+        _G,
+        "Resource version of the newest change in the cache",
+        lambda i: _version(i),
+    ),
+    "undecodable_objects": (
+        _G,
+        "Number of objects that do not decode, of which the cache keeps the last valid version",
+        lambda i: len(i.broken),
+    ),
+    "lists": (_C, "Number of full lists", lambda i: i.stats.lists),
+    "relists": (_C, "Number of full lists after the first one", lambda i: i.stats.relists),
+    "watches": (_C, "Number of opened watches", lambda i: i.stats.watches),
+    "events": (_C, "Number of events read from watches", lambda i: i.stats.events),
+    "confirmations": (
+        _C,
+        "Number of idle watches confirmed by a list",
+        lambda i: i.stats.confirmed,
+    ),
+    "errors": (_C, "Number of failed lists and watches", lambda i: i.stats.errors),
+    "undecodable": (
+        _C,
+        "Number of object versions that did not decode",
+        lambda i: i.stats.undecodable,
+    ),
+    "handler_errors": (
+        _C,
+        "Number of changes with an error in the handler",
+        lambda i: i.handler_errors,
+    ),
 }
 
 
@@ -173,16 +197,22 @@ def _version(informer: Any) -> float:
 
 
 QUEUE: Table = {
-    "depth": (_G, "Keys that wait for a worker", len),
-    "oldest_seconds": (_G, "How long the oldest waits", lambda q: q.oldest()),
-    "busy": (_G, "Keys at work", lambda q: q.busy),
-    "later": (_G, "Keys that wait for their time", lambda q: q.later),
-    "retries": (_C, "Keys queued again after a failure", lambda q: q.retries),
+    "depth": (_G, "Number of keys that wait for a worker", len),
+    "oldest_seconds": (_G, "Longest current wait of a key in seconds", lambda q: q.oldest()),
+    "busy": (_G, "Number of keys that workers process", lambda q: q.busy),
+    "later": (_G, "Number of keys scheduled for later", lambda q: q.later),
+    "retries": (_C, "Number of keys queued again after a failure", lambda q: q.retries),
 }
 
-LEASE: Table = {"leading": (_G, "1 while this process leads", lambda e: e.leading)}
+LEASE: Table = {
+    "leading": (_G, "1 if this process is the leader, otherwise 0", lambda e: e.leading)
+}
 
 RECORDER: Table = {
-    "written": (_C, "Events written or counted up", lambda r: r.written),
-    "dropped": (_C, "Events left out: too many, or refused", lambda r: r.dropped),
+    "written": (_C, "Number of Events created or updated", lambda r: r.written),
+    "dropped": (
+        _C,
+        "Number of Events that were not written because of the rate limit or an error",
+        lambda r: r.dropped,
+    ),
 }

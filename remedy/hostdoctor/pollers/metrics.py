@@ -25,25 +25,26 @@ class PollerMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.polls = Counter(
             "kubenode_hostdoctor_looks",
-            "Looks at sources of events, by how they ended.",
+            "Number of polls of sources of events, by result.",
             ["source", "result"],
             registry=registry,
         )
         self.looked = Gauge(
             "kubenode_hostdoctor_last_look_timestamp_seconds",
-            "When a source of events was last read to the end and stored; 0 is never.",
+            "Unix time at which a source of events was last read completely and stored. 0"
+            " means never.",
             ["source"],
             registry=registry,
         )
         self.messages = Counter(
             "kubenode_hostdoctor_messages",
-            "Messages of queues, by what became of them.",
+            "Number of messages of queues, by fate.",
             ["source", "fate"],
             registry=registry,
         )
         self.foreign = Counter(
             "kubenode_hostdoctor_foreign",
-            "Events of machines that are no nodes of this cluster.",
+            "Number of events about machines that are not nodes of this cluster.",
             ["source"],
             registry=registry,
         )
