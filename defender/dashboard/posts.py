@@ -129,7 +129,7 @@ class FormHandlers:
             done = ActionOutcome(f"Not paused: {sentence(error)}.", good=False)
             return self._redirect(request, "/pauses", done)
         if fields.get("empty") != "yes" and (problem := self._unmatched(scope)):
-            text = f"Not paused: {problem}. Select a listed scope or confirm one without nodes."
+            text = f"Not paused: {problem}. Select a listed scope or confirm a pause without nodes."
             return self._redirect(request, "/pauses", ActionOutcome(text, good=False))
         return self._redirect(
             request, "/pauses", await self._acts.pause(visit.person, wanted, scope)

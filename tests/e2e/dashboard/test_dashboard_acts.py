@@ -96,7 +96,7 @@ async def test_a_pause_that_cannot_be_meant_is_not_written(
         await page.goto(f"{world.url}/pauses")
         await page.get_by_label("Scope").fill("zone=zone-x")
         await page.get_by_label("Why").fill("to come")
-        await page.get_by_label("Confirm a scope without nodes").check()
+        await page.get_by_label("Confirm a pause without nodes").check()
         await page.get_by_role("button", name="Pause", exact=True).click()
         await expect(page.get_by_role("status")).to_contain_text("is paused now")
 
