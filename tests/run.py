@@ -36,7 +36,7 @@ PARTS = (
     Part(
         "hosts",
         ("tests/e2e", *(f"--ignore={path}" for path in ALONE)),
-        ("-n", "2", "--dist", "loadfile"),
+        ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder"),
     ),
     Part("alone", ALONE),
 )
