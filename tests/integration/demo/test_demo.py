@@ -118,7 +118,7 @@ def test_the_dashboard_of_the_demo_is_where_it_says() -> None:
         assert found is not None
         with urllib.request.urlopen(found.group(1), timeout=20) as answer:
             assert answer.status == 200
-            assert b"Kube Defender" in answer.read()
+            assert b"KubeNode" in answer.read()
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
 
