@@ -14,6 +14,7 @@ from defender.decision.pauses import (
     PauseOutcome,
     TooManyPauses,
     common,
+    describe_scope,
     describe_unmatched,
     lasting,
     paused,
@@ -185,3 +186,17 @@ def test_scope_without_nodes_is_named_with_the_values_that_there_are(
 ) -> None:
     found = describe_unmatched(read_scope(text), LABELS)
     assert (problem in found) if problem else found == ""
+
+
+@pytest.mark.parametrize(
+    ("scope", "text"),
+    [
+        ("cluster", "cluster"),
+        ("node=n1", "node n1"),
+        ("topology.kubernetes.io/zone=b", "zone b"),
+        ("kubenode.io/rack=r1", "rack r1"),
+        ("team.example.com/tier=gold", "team.example.com/tier=gold"),
+    ],
+)
+def test_a_scope_is_described_by_the_short_name_of_its_label(scope: str, text: str) -> None:
+    assert describe_scope(scope) == text
