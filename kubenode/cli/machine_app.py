@@ -27,6 +27,7 @@ class NodeWanted(StrEnum):
     """Whether the host is, or becomes, a Node."""
 
     EXPECTED = "expected"
+    JOIN = "join"
     NONE = "none"
 
 
@@ -193,7 +194,9 @@ def import_(
     node: Annotated[
         NodeWanted,
         typer.Option(
-            "--node", help="Whether the host has a Node; none is for a host outside Kubernetes."
+            "--node",
+            help="Whether the host has a Node; join: a component installs its kubelet; none: a host"
+            " outside Kubernetes.",
         ),
     ] = NodeWanted.EXPECTED,
     agent_package: Annotated[

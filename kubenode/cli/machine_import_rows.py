@@ -45,7 +45,7 @@ class ImportRow(Model):
     node_name: str = Field(default="", max_length=253, pattern=f"{NODE_NAME}|^$")
     labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=64)
     observe: bool = False
-    node: Literal["Expected", "None"] = "Expected"
+    node: Literal["Expected", "Join", "None"] = "Expected"
 
     @property
     def machine_name(self) -> str:
@@ -75,7 +75,7 @@ class ImportRow(Model):
         }
         if self.node_name:
             spec["nodeName"] = self.node_name
-        if self.labels and self.node == "Expected":
+        if self.labels and self.node != "None":
             spec["nodeTemplate"] = {"labels": self.labels}
         made = {
             "apiVersion": "kubenode.io/v1alpha1",

@@ -141,7 +141,8 @@ class Importer:
         return ImportTarget(
             machine=name,
             node=row.node_name or name,
-            expects_node=row.node == "Expected",
+            expects_node=row.node != "None",
+            joins_by_token=row.node == "Join",
             server=self.cluster.server,
             architecture="" if package is None else package.architecture,
             pythons=None if package is None else package.pythons,
@@ -174,7 +175,8 @@ class Importer:
             machine = await self.kube.get(custom(PLURAL, name), Machine.from_server)
             progress = steps(machine, clock.now(), installed=installed)
             self._show(name, progress, shown)
-            if installed and any(step.name is Name.LEASE and step.is_finished for step in progress):
+            last_use = Name.NODE if machine.joins_by_token else Name.LEASE
+            if installed and any(step.name is last_use and step.is_finished for step in progress):
                 installed = False
                 await self._forget_token(name, host)
             gap, now = missing(progress), clock.monotonic()

@@ -192,6 +192,8 @@ def _read_inputs(machine: Machine) -> tuple[object, ...]:
         meta.annotations,
         spec.origin,
         spec.provider_id,
+        spec.node,
+        status.node_ref,
         status.bootstrap,
         status.provisioning,
         status.condition(MachineConditionType.AGENT_READY),
@@ -217,6 +219,8 @@ def need_of(machine: Machine, *, joined: bool) -> Need:
         return Need.WANTED
     if bootstrap is None or bootstrap.certificate_expires_at is None:
         return Need.WANTED
+    if machine.joins_by_token:
+        return Need.WANTED if machine.status.node_ref is None else Need.NONE
     return Need.NONE if joined else Need.FETCH
 
 

@@ -1,7 +1,8 @@
 """Decide what happens to a Machine's bootstrap token. Pure: observation in, one act out.
 
 The status names a token before it is created, so a crash leaves no unknown token. A token is
-created late, renewed while its host has not joined, and revoked once it has.
+created late, renewed while its host has not joined, and revoked once it has. With `node: Join` the
+host has joined when its Node has been Ready, because its kubelet needs the token too.
 """
 
 from dataclasses import dataclass

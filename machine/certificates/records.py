@@ -44,7 +44,7 @@ def owner_of(
 
 def node_of(machine: Machine) -> str:
     """Return the node that the Machine names, "" for none."""
-    return machine.node_name if machine.spec.node == "Expected" else ""
+    return machine.node_name if machine.expects_node else ""
 
 
 def reissue_wanted(machine: Machine, kind: CertificateKind = AGENT) -> bool:

@@ -221,7 +221,7 @@ class Carrier:
 
 def node_of(machine: Machine) -> str | None:
     """Return the name of the machine's Node, None if it has none or none yet."""
-    if machine.spec.node == "None" or machine.status.node_ref is None:
+    if not machine.expects_node or machine.status.node_ref is None:
         return None
     return machine.status.node_ref.name
 

@@ -305,7 +305,7 @@ class SetController:
             machine: Machine | None = self.ground.machines.get(member.name)
             if machine is not None and machine.status.node_ref is not None:
                 nodes.append(machine.status.node_ref.name)
-            elif machine is None or machine.spec.node == "Expected":
+            elif machine is None or machine.expects_node:
                 unjoined.append(member.name)
         return nodes, unjoined
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Machine
-from kubenode.api.v1alpha1.machine import MachineMode, MachineOrigin
+from kubenode.api.v1alpha1.machine import MachineMode
 from kubenode.api.v1alpha1.machinecomponent import MachineComponentSpec
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from kubenode.api.v1alpha1.machinestatus import (
@@ -103,7 +103,7 @@ def member_of(
         fresh=status is None or not status.version,
         newcomer=newcomer(machine),
         answers=around.answers,
-        available=around.answers and (spec.node == "None" or takes_pods),
+        available=around.answers and (not machine.expects_node or takes_pods),
         open_job=around.open_job,
         revision=at,
         attempt=entry.attempt if entry else 0,
@@ -136,8 +136,7 @@ def joined(machine: Machine) -> bool:
 
 def newcomer(machine: Machine) -> bool:
     """Return whether nothing runs on the machine yet that a change could disturb."""
-    provisioned = machine.spec.origin is MachineOrigin.PROVISION
-    return provisioned and machine.status.initialized_at is None
+    return machine.starts_empty and machine.status.initialized_at is None
 
 
 def entry_of(machine: Machine, set_: str, family: str) -> AssignedComponent | None:
@@ -190,7 +189,7 @@ def _well(
     """Return whether agent, Node and the component's Node conditions are healthy."""
     if not around.answers:
         return False
-    if machine.spec.node == "None" or machine.status.node_ref is None:
+    if not machine.expects_node or machine.status.node_ref is None:
         return True
     node = around.node
     if node is None or not node.is_ready:

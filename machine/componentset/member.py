@@ -41,7 +41,7 @@ class RolloutMember:
     domains: the machine's value of each topology key of the strategy's spread, in that order.
     canary: whether the strategy's canary selector matches the machine.
     fresh: no version of the component is known on the machine, so a change is an installation.
-    newcomer: provisioned by KubeNode and not initialized, so nothing that runs there is disturbed.
+    newcomer: starts without workload and is not initialized, so nothing that runs is disturbed.
     answers: the agent's Lease is fresh. False if that is unknown.
     available: the agent answers, and the Node, if one is expected, is Ready and schedulable.
     open_job: the open job that holds the Node, "" for none.

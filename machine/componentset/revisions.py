@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubenode.api.v1alpha1 import Machine
+from kubenode.api.v1alpha1.machine import MachineNode
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet, SetRevision
 from kubenode.api.v1alpha1.machinestatus import ComponentStatus
 from kubenode.api.v1alpha1.machinework import AssignedComponent, DesiredState
@@ -202,12 +203,23 @@ def _wired(machine: Machine) -> wire.WireMachine:
     return wire.WireMachine(
         wire.WireMachineMetadata(name=meta.name, labels=meta.labels),
         wire.WireMachineSpec(
-            node_name=spec.node_name, addresses=spec.addresses, failure_domain=spec.failure_domain
+            origin=spec.origin,
+            node=spec.node,
+            node_name=spec.node_name,
+            provider_id=spec.provider_id,
+            node_template=_wired_template(spec.node_template),
+            addresses=spec.addresses,
+            failure_domain=spec.failure_domain,
         ),
         wire.WireMachineStatus(
             host=wire.WireMachineHost(os=host.os, arch=host.arch) if host is not None else None
         ),
     )
+
+
+def _wired_template(template: MachineNode) -> wire.WireNodeTemplate:
+    taints = [wire.WireTaint(t.key, t.effect, t.value) for t in template.taints]
+    return wire.WireNodeTemplate(template.labels, taints)
 
 
 def components_of(revisions: Iterable[SetRevision]) -> frozenset[str]:

@@ -55,6 +55,10 @@ write @CA_FILE@ 0644 <<'@END@'
 @CA@
 @END@
 printf '%s\n' "$token" | write @TOKEN_FILE@ 0600
+# For a kubelet that a component installs. It refers to the token's file and has no secret itself.
+write @BOOTSTRAP_KUBECONFIG@ 0644 <<'@END@'
+@KUBECONFIG@
+@END@
 # What people wrote below and beside our five lines stays.
 others=
 [ ! -e "$config" ] || others=$(awk '

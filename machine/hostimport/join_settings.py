@@ -6,6 +6,7 @@ from dataclasses import dataclass
 CONFIG = "/etc/kubenode/agent.toml"
 CA_FILE = "/etc/kubenode/ca.crt"
 TOKEN_FILE = "/etc/kubenode/bootstrap-token"
+BOOTSTRAP_KUBECONFIG = "/etc/kubenode/bootstrap-kubelet.conf"
 SERVICE = "kubenode-agent.service"
 PACKAGE = "kubenode-agent"
 STATE = "/var/lib/kubenode-agent"
@@ -57,3 +58,21 @@ def agent_toml(joining: Joining) -> str:
         "bootstrap_token_file": TOKEN_FILE,
     }
     return "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())
+
+
+def bootstrap_kubeconfig(joining: Joining) -> str:
+    """Return a kubeconfig for the first start of the host's kubelet, as JSON.
+
+    It has no secret: it refers to the file of the bootstrap token.
+    """
+    cluster = {"server": joining.server, "certificate-authority": CA_FILE}
+    name = "kubenode"
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": name, "user": {"tokenFile": TOKEN_FILE}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+    return json.dumps(document, indent=2) + "\n"

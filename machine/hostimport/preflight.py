@@ -45,6 +45,7 @@ class ImportTarget:
 
     machine, node: names of the Machine and of its Node.
     expects_node: whether the Machine waits for a Node.
+    joins_by_token: whether a component installs the kubelet, so that none runs yet.
     server: https://HOST:PORT of the API server.
     architecture: architecture of the package to install, "" if the package is not at hand.
     pythons: the first minor version of python3 that the package supports and the first that it does
@@ -55,6 +56,7 @@ class ImportTarget:
     node: str
     expects_node: bool
     server: str
+    joins_by_token: bool = False
     architecture: str = ""
     pythons: tuple[tuple[int, int], tuple[int, int]] | None = None
 
@@ -158,8 +160,13 @@ def _kubelet(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFindin
         if facts.kubelet:
             yield _warn("kubelet", "one runs here", "leave out --node none if it is a Node of ours")
         return
+    if wanted.joins_by_token:
+        if facts.kubelet and facts.agent != wanted.machine:
+            how = "leave out --node join: this kubelet is there already"
+            yield _no("kubelet", "one runs here, and a component shall install it", how)
+        return
     if not facts.kubelet:
-        how = "start it, or say --node none for a host outside Kubernetes"
+        how = "start it, say --node join if a component installs it, or --node none for no Node"
         yield _warn("kubelet", f"none runs here: Node {wanted.node} will be waited for", how)
     elif facts.node_name and facts.node_name != wanted.node:
         how = f"say --node-name {facts.node_name}"

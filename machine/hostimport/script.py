@@ -8,6 +8,7 @@ anew and does not install a package twice.
 from pathlib import Path
 
 from machine.hostimport.join_settings import (
+    BOOTSTRAP_KUBECONFIG,
     BROUGHT,
     CA_FILE,
     CONFIG,
@@ -18,6 +19,7 @@ from machine.hostimport.join_settings import (
     Download,
     Joining,
     agent_toml,
+    bootstrap_kubeconfig,
 )
 
 END = "KUBENODE_END"
@@ -40,12 +42,14 @@ def join_script(joining: Joining, download: Download = NO_DOWNLOAD) -> str:
         "CONFIG": CONFIG,
         "CA_FILE": CA_FILE,
         "TOKEN_FILE": TOKEN_FILE,
+        "BOOTSTRAP_KUBECONFIG": BOOTSTRAP_KUBECONFIG,
         "BROUGHT": BROUGHT,
         "PACKAGE": PACKAGE,
         "SERVICE": SERVICE,
         "URL": _quoted(download.url),
         "SHA256": _quoted(download.sha256),
         "TOML": toml.rstrip("\n"),
+        "KUBECONFIG": bootstrap_kubeconfig(joining).rstrip("\n"),
         "CA": ca,
         "END": END,
     }

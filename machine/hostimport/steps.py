@@ -116,7 +116,7 @@ def _lease(machine: Machine, now: datetime) -> ImportStep:
 
 
 def _node(machine: Machine, now: datetime) -> ImportStep:
-    if machine.spec.node == "None":
+    if not machine.expects_node:
         return ImportStep(Name.NODE, StepMark.SKIPPED, "a host outside Kubernetes")
     return _from(
         machine,
@@ -128,7 +128,7 @@ def _node(machine: Machine, now: datetime) -> ImportStep:
 
 
 def _synced(machine: Machine, now: datetime) -> ImportStep:
-    if machine.spec.node == "None":
+    if not machine.expects_node:
         return ImportStep(Name.SYNCED, StepMark.SKIPPED, "a host outside Kubernetes")
     if machine.spec.mode is MachineMode.OBSERVE:
         return ImportStep(Name.SYNCED, StepMark.SKIPPED, "it is observed only")

@@ -51,12 +51,14 @@ def _once_more(observation: MachineObservation, node: ConditionUpdate | None) ->
 
 
 def joins(observation: MachineObservation, node: ConditionUpdate | None) -> bool:
-    """Return whether the host has joined: its agent is ready, and for an imported one its Node."""
+    """Return whether the host has joined: its agent is ready, and its Node if that precedes the
+    components.
+    """
     if not is_condition_true(observation.machine, Type.AGENT_READY):
         return False
     if observation.provision:
         return bool(observation.machine.spec.provider_id)
-    return node is None or node.status == TRUE
+    return observation.machine.joins_by_token or node is None or node.status == TRUE
 
 
 def startup_timeout(observation: MachineObservation) -> timedelta:

@@ -176,7 +176,7 @@ class MachineObservation:
 
     @property
     def expects_node(self) -> bool:
-        return self.machine.spec.node == "Expected"
+        return self.machine.expects_node
 
     @property
     def deleting(self) -> bool:

@@ -2,6 +2,7 @@
 
 from kubenode.api.conditions import ConditionUpdate
 from kubenode.api.meta import ConditionStatus
+from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from machine.machine.model import MachineObservation
 from machine.machine.nodesync import NodePatch
@@ -18,12 +19,24 @@ def node_ready(observation: MachineObservation) -> ConditionUpdate | None:
     if observation.conflict:
         return ConditionUpdate(FALSE, "NodeConflict", observation.conflict)
     if observation.node is None:
-        return ConditionUpdate(FALSE, "Waiting", f"there is no Node {name}")
+        return ConditionUpdate(FALSE, "Waiting", _describe_missing_node(observation.machine))
     if observation.node.is_ready:
         return ConditionUpdate(TRUE, "Ready", f"Node {name} is Ready")
     ready = observation.node.ready_condition
     unknown = ready is None or ready.status == "Unknown"
     return ConditionUpdate(UNKNOWN if unknown else FALSE, "NotReady", f"Node {name} is not Ready")
+
+
+def _describe_missing_node(machine: Machine) -> str:
+    """Return that the Machine has no Node. With `node: Join`, also how far its kubelet has come."""
+    missing = f"there is no Node {machine.node_name}"
+    if not machine.joins_by_token:
+        return missing
+    bootstrap = machine.status.bootstrap
+    kubelet = None if bootstrap is None else bootstrap.kubelet
+    if kubelet is None or kubelet.certificate_expires_at is None:
+        return f"{missing}: no component has started a kubelet that requests a certificate"
+    return f"{missing}: its kubelet has a certificate and has not registered; see its journal"
 
 
 def node_synced(observation: MachineObservation, plan: NodePatch | None) -> ConditionUpdate | None:

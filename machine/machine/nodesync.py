@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kubenode.api.v1alpha1.machine import MachineNode, Propagation
+from kubenode.runtime.components.render import UNINITIALIZED
 from kubenode.runtime.kube.objects import Node, Taint
 from machine.names import MACHINE
 
@@ -17,8 +18,6 @@ LABELS_FROM_MACHINE = "kubenode.io/labels-from-machine"
 """Annotation `key=value,...`: labels of the Node that we set."""
 TAINTS_FROM_MACHINE = "kubenode.io/taints-from-machine"
 """Annotation `key=value:effect,...`: taints of the Node that we set."""
-UNINITIALIZED = "kubenode.io/uninitialized"
-"""Taint that keeps pods off a provisioned node until its Machine is initialized."""
 NO_SCHEDULE = "NoSchedule"
 
 Kind = tuple[str, str]
@@ -40,15 +39,18 @@ class NodePatch:
 
 
 def plan(
-    node: Node, machine: str, want: MachineNode, *, initialized: bool, provision: bool
+    node: Node, machine: str, want: MachineNode, *, initialized: bool, starts_empty: bool
 ) -> NodePatch:
-    """Return the change that gives the Node the labels and taints of its Machine."""
+    """Return the change that gives the Node the labels and taints of its Machine.
+
+    starts_empty: whether no workload runs on the Node before the Machine is initialized.
+    """
     labels, taints = _Labels(node), _Taints(node)
     labels.want(want.labels)
     for taint in want.taints:
         once = taint.propagation is Propagation.ON_INITIALIZATION
         taints.want((taint.key, taint.effect), taint.value, once=once, initialized=initialized)
-    if provision and not initialized:
+    if starts_empty and not initialized:
         taints.want((UNINITIALIZED, NO_SCHEDULE), "", once=True, initialized=False)
     if initialized:
         taints.drop_key(UNINITIALIZED)

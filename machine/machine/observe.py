@@ -37,7 +37,7 @@ class MachineObserver:
         act_result: the result of the previous act of this run.
         """
         ground, name = self.ground, machine.metadata.name
-        node = ground.nodes.get(machine.node_name) if machine.spec.node == "Expected" else None
+        node = ground.nodes.get(machine.node_name) if machine.expects_node else None
         conflict = self._conflict(machine, node)
         observation = MachineObservation(
             now=ground.clock.now(),

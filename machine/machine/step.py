@@ -129,7 +129,7 @@ def plan_of(observation: MachineObservation) -> NodePatch | None:
         machine.metadata.name,
         machine.spec.node_template,
         initialized=machine.status.initialized_at is not None,
-        provision=observation.provision,
+        starts_empty=machine.starts_empty,
     )
 
 

@@ -146,7 +146,7 @@ class MachineSets:
 
     def _around(self, machine: Machine) -> MemberSurroundings:
         """Return what is known of the machine's node. Empty for a machine without a Node."""
-        if machine.spec.node == "None":
+        if not machine.expects_node:
             return MemberSurroundings()
         node = machine.node_name
         open_job, repaired = self._ground.find_open_job(node), self._ground.repaired(node)
@@ -258,7 +258,7 @@ class MachineSets:
         return ""
 
     def _node_of(self, machine: Machine) -> str | None:
-        return None if machine.spec.node == "None" else machine.node_name
+        return machine.node_name if machine.expects_node else None
 
     # -- saying -------------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ def unhealthy(
     """
     if machine.status.phase is MachinePhase.FAILED:
         return f"Failed: {_why_failed(machine)}", None
-    if machine.spec.node == "None" or machine.status.node_ref is None:
+    if not machine.expects_node or machine.status.node_ref is None:
         return "", None
     soonest: datetime | None = None
     for each in wanted:
@@ -225,7 +225,7 @@ def _reason(machine: Machine, type_: MachineConditionType) -> str:
 
 
 def _ready(machine: Machine) -> bool:
-    lives = machine.spec.node == "None"
+    lives = not machine.expects_node
     kind = MachineConditionType.AGENT_READY if lives else MachineConditionType.NODE_READY
     return _true(machine, kind)
 

@@ -106,7 +106,7 @@ def _machine(machine: Machine, known: AdmissionContext) -> AdmissionVerdict:
     for other in known.machines.values():
         if other.metadata.name == machine.metadata.name:
             continue
-        if other.node_name == machine.node_name and machine.spec.node == "Expected":
+        if other.node_name == machine.node_name and machine.expects_node:
             return _no(
                 f"spec.nodeName: {machine.node_name!r} is the Node of Machine"
                 f" {other.metadata.name}: a Node has one Machine"

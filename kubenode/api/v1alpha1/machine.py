@@ -136,8 +136,10 @@ class MachineSpec(Model):
 
     origin: MachineOrigin = MachineOrigin.IMPORT
     """Whether the host exists already (Import) or a provider creates it (Provision)."""
-    node: Literal["Expected", "None"] = "Expected"
-    """Whether the host has a Node. None: a host outside Kubernetes."""
+    node: Literal["Expected", "Join", "None"] = "Expected"
+    """Whether the host has a Node. Expected: its kubelet joins by itself, or has joined. Join: a
+    component of the Machine installs the kubelet, which joins with the Machine's bootstrap token.
+    None: a host outside Kubernetes."""
     class_ref: str = Field(default="", max_length=253)
     """Name of the MachineClass, for origin Provision."""
     node_name: str = Field(default="", max_length=253, pattern=f"{NODE_NAME}|^$")
@@ -241,3 +243,18 @@ class Machine(Resource):
     @property
     def node_name(self) -> str:
         return self.spec.node_name or self.metadata.name
+
+    @property
+    def expects_node(self) -> bool:
+        """Return whether the Machine has a Node, or will have one."""
+        return self.spec.node != "None"
+
+    @property
+    def joins_by_token(self) -> bool:
+        """Return whether a component installs the kubelet, which joins with the Machine's token."""
+        return self.spec.node == "Join"
+
+    @property
+    def starts_empty(self) -> bool:
+        """Return whether no workload runs on the host before the Machine is initialized."""
+        return self.joins_by_token or self.spec.origin is MachineOrigin.PROVISION

@@ -1,7 +1,8 @@
 """The files and units of a component on one machine, with the values filled in.
 
     ${values.NAME}    a value of the component on this machine
-    ${machine.NAME}   name, node, zone, address, os, arch, labels.KEY
+    ${machine.NAME}   name, node, zone, address, os, arch, providerID, nodeLabels, nodeTaints,
+                      labels.KEY
     $${               stands for ${
 
 Any other `${...}`, and a name without a value, is an error: an incomplete configuration is never
@@ -29,7 +30,19 @@ from kubenode.runtime.components.wire import (
 
 _PLACE = re.compile(r"(\$\$\{)|\$\{([^}]*)(\}?)")
 _NAME = re.compile(r"(values|machine)\.(.+)")
-MACHINE_NAMES = ("name", "node", "zone", "address", "os", "arch")
+MACHINE_NAMES = (
+    "name",
+    "node",
+    "zone",
+    "address",
+    "os",
+    "arch",
+    "providerID",
+    "nodeLabels",
+    "nodeTaints",
+)
+UNINITIALIZED = "kubenode.io/uninitialized"
+"""Taint that keeps pods off a new node until its Machine is initialized."""
 LABELS = "labels."
 
 
@@ -132,9 +145,26 @@ def machine_values(machine: WireMachine) -> dict[str, str]:
         "address": machine.spec.addresses[0] if machine.spec.addresses else "",
         "os": host.os if host else "",
         "arch": host.arch if host else "",
+        "providerID": machine.spec.provider_id,
     }
     labels = {f"{LABELS}{key}": value for key, value in machine.metadata.labels.items()}
-    return {name: value for name, value in known.items() if value} | labels
+    node = {"nodeLabels": _node_labels(machine), "nodeTaints": _node_taints(machine)}
+    return {name: value for name, value in known.items() if value} | node | labels
+
+
+def _node_labels(machine: WireMachine) -> str:
+    """Return the labels of `spec.nodeTemplate` as the kubelet's `--node-labels` takes them."""
+    labels = machine.spec.node_template.labels
+    return ",".join(f"{key}={labels[key]}" for key in sorted(labels))
+
+
+def _node_taints(machine: WireMachine) -> str:
+    """Return the taints of a new Node as the kubelet's `--register-with-taints` takes them."""
+    spec = machine.spec
+    taints = [f"{t.key}={t.value}:{t.effect}" for t in spec.node_template.taints]
+    if spec.node == "Join" or spec.origin == "Provision":
+        taints.append(f"{UNINITIALIZED}=:NoSchedule")
+    return ",".join(sorted(taints))
 
 
 def rendered(

@@ -292,8 +292,23 @@ class WireMachinePermit(Wire, frozen=True):
         return max(self.start_before, self.renewed_until or self.start_before)
 
 
+class WireTaint(Wire, frozen=True):
+    key: str
+    effect: str
+    value: str = ""
+
+
+class WireNodeTemplate(Wire, frozen=True):
+    labels: dict[str, str] = {}
+    taints: list[WireTaint] = []
+
+
 class WireMachineSpec(Wire, frozen=True):
+    origin: str = "Import"
+    node: str = "Expected"
     node_name: str = ""
+    provider_id: str = msgspec.field(default="", name="providerID")
+    node_template: WireNodeTemplate = WireNodeTemplate()
     addresses: list[str] = []
     failure_domain: str = ""
     mode: str = "Manage"

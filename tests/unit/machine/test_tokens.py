@@ -162,6 +162,39 @@ def test_whether_a_host_has_to_join(
     assert need_of(deleted, joined=joined) is Need.NONE
 
 
+CERTIFICATE: dict[str, object] = {"certificateExpiresAt": "2026-02-01T00:00:00Z"}
+NODE_REF: dict[str, object] = {"nodeRef": {"name": "m", "uid": "n"}}
+TOO_LATE: dict[str, object] = {
+    "conditions": [
+        {
+            "type": "Healthy",
+            "status": "False",
+            "reason": "StartupTimeout",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "need"),
+    [
+        ({}, Need.WANTED),
+        ({"bootstrap": CERTIFICATE}, Need.WANTED),
+        ({"bootstrap": {**CERTIFICATE, "kubelet": CERTIFICATE}}, Need.WANTED),
+        ({"bootstrap": CERTIFICATE, **NODE_REF}, Need.NONE),
+        ({"bootstrap": CERTIFICATE, **TOO_LATE}, Need.NONE),
+    ],
+)
+@pytest.mark.parametrize("agent_joined", [False, True])
+def test_the_token_of_a_machine_that_joins_lives_until_its_node_is_known(
+    status: dict[str, object], need: Need, agent_joined: bool
+) -> None:
+    spec = {"addresses": ["10.0.0.1"], "node": "Join"}
+    machine = a_machine(spec=spec, status=status)
+    assert need_of(machine, joined=agent_joined) is need
+
+
 def test_a_secret_is_bound_to_its_machine_and_owned_by_it() -> None:
     made = secret("abcdef", a_machine(), T0)
     assert made["metadata"]["annotations"]["kubenode.io/machine-uid"] == "u"

@@ -68,6 +68,12 @@ def test_f31_a_healthy_old_revision_is_no_success_of_the_new_one() -> None:
     assert member({"state": "Healthy"}).standing is MemberState.SUCCEEDED
 
 
+def test_a_machine_whose_kubelet_is_a_component_disturbs_nobody_until_it_is_initialized() -> None:
+    assert member(None, node="Join").newcomer
+    assert not member(None, node="Expected").newcomer
+    assert not member(None, node="None").newcomer
+
+
 @pytest.mark.parametrize(
     "around",
     [

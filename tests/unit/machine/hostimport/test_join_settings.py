@@ -1,6 +1,7 @@
 """The script that lets a host in, and what cloud-init is given."""
 
 import email
+import json
 import subprocess
 import tomllib
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from machine.hostimport.cloudinit import FOLDER, cloud_config, user_data
-from machine.hostimport.join_settings import Download, Joining, agent_toml
+from machine.hostimport.join_settings import Download, Joining, agent_toml, bootstrap_kubeconfig
 from machine.hostimport.script import join_script
 
 CA = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
@@ -27,6 +28,14 @@ def test_settings_are_toml_that_names_machine_and_node_apart() -> None:
     told = tomllib.loads(agent_toml(JOINING))
     assert (told["agent"], told["node"]) == ("sh-113", "node-113")
     assert told["server"] == "https://10.0.0.1:6443"
+
+
+def test_the_kubelets_first_kubeconfig_refers_to_the_token_and_has_no_secret() -> None:
+    kubeconfig = json.loads(bootstrap_kubeconfig(JOINING))
+    (cluster,), (user,) = kubeconfig["clusters"], kubeconfig["users"]
+    assert cluster["cluster"]["server"] == "https://10.0.0.1:6443"
+    assert user["user"] == {"tokenFile": "/etc/kubenode/bootstrap-token"}
+    assert bootstrap_kubeconfig(JOINING).rstrip() in join_script(JOINING)
 
 
 @pytest.mark.parametrize("download", [Download(), ELSEWHERE])

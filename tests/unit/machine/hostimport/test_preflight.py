@@ -31,7 +31,12 @@ end yes
 """
 WELL = parse(ANSWER)
 WANTED = ImportTarget(
-    "sh-113", "sh-113", True, "https://10.0.0.1:6443", "amd64", ((3, 11), (3, 12))
+    "sh-113",
+    "sh-113",
+    True,
+    "https://10.0.0.1:6443",
+    architecture="amd64",
+    pythons=((3, 11), (3, 12)),
 )
 RIGHT = ClockOffset(0.1, 0.05)
 
@@ -103,6 +108,15 @@ def test_f26_a_host_outside_kubernetes_is_not_asked_for_a_kubelet() -> None:
     assert told(replace(WELL, kubelet=False, credential="embedded"), outside) == []
     ((level, text),) = told(WELL, outside)
     assert level is Level.WARNING and "leave out --node none" in text
+
+
+def test_a_host_whose_kubelet_a_component_installs_has_none_of_another() -> None:
+    joins = replace(WANTED, joins_by_token=True)
+    assert told(replace(WELL, kubelet=False, credential=""), joins) == []
+    ((level, text),) = told(WELL, joins)
+    assert level is Level.REFUSED and "leave out --node join" in text
+    again = replace(WELL, agent=WANTED.machine)
+    assert told(again, joins) == [], "the import goes on after the component has installed it"
 
 
 @pytest.mark.parametrize(

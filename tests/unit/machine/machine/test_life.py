@@ -18,6 +18,7 @@ from support.machine_double import (
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machine import REISSUE
+from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from kubenode.providers.instances import ErrorCode, InstanceError, InstanceState
 from machine.bootstrap.agentready import Lifesign
 from machine.bootstrap.controller import need_of
@@ -76,6 +77,22 @@ async def test_an_imported_host_that_did_not_come_in_time_has_failed_until_it_co
     double.says(AgentReady="True")
     double.put(NODE, a_node())
     await double.run()
+    assert double.there.status.phase == "Running"
+
+
+async def test_a_machine_that_joins_gets_its_components_before_its_node() -> None:
+    double = Double()
+    double.put(MACHINE, imported(node="Join"))
+    await double.run()
+    assert double.there.status.phase == "Importing"
+    double.says(AgentReady="True")
+    await double.run()
+    assert double.there.status.phase == "Initializing"
+    waiting = double.there.status.condition(MachineConditionType.NODE_READY)
+    assert waiting is not None and "no component has started a kubelet" in waiting.message
+    double.put(NODE, a_node())
+    await double.run()
+    assert double.there.status.node_ref is not None
     assert double.there.status.phase == "Running"
 
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubenode.api.v1alpha1.machine import MachineNode
+from kubenode.runtime.components.render import UNINITIALIZED
 from kubenode.runtime.kube.objects import Node, structs
 from machine.machine.nodesync import (
     LABELS_FROM_MACHINE,
     TAINTS_FROM_MACHINE,
-    UNINITIALIZED,
     NodePatch,
     plan,
     release,
@@ -45,11 +45,11 @@ class Server:
             self.raw["spec"]["taints"] = body["spec"]["taints"]
 
     def sync(
-        self, want: MachineNode, initialized: bool = True, provision: bool = False
+        self, want: MachineNode, initialized: bool = True, starts_empty: bool = False
     ) -> NodePatch:
-        found = plan(self.node, "m", want, initialized=initialized, provision=provision)
+        found = plan(self.node, "m", want, initialized=initialized, starts_empty=starts_empty)
         self.apply(found.body)
-        again = plan(self.node, "m", want, initialized=initialized, provision=provision)
+        again = plan(self.node, "m", want, initialized=initialized, starts_empty=starts_empty)
         assert not again.body, "once written nothing is left to write"
         return found
 
@@ -132,9 +132,9 @@ def test_on_initialization_others_may_take_it_off_and_it_does_not_come_back() ->
 
 def test_a_machine_that_we_make_is_kept_empty_until_it_is_whole() -> None:
     server, want = Server(), wanted()
-    server.sync(want, initialized=False, provision=True)
+    server.sync(want, initialized=False, starts_empty=True)
     assert f"{UNINITIALIZED}:NoSchedule" in server.taints
-    server.sync(want, initialized=True, provision=True)
+    server.sync(want, initialized=True, starts_empty=True)
     assert server.taints == {}
 
 

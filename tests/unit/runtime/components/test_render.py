@@ -163,5 +163,30 @@ def test_what_is_known_of_a_machine() -> None:
     assert machine_values(machine) == {
         **{"name": "m1", "node": "m1", "zone": "sh-a", "address": "10.0.0.7"},
         **{"os": "debian-12", "arch": "amd64", "labels.pool": "a"},
+        **{"nodeLabels": "", "nodeTaints": ""},
     }
     assert "os" not in machine_values(wire.machine_of({"metadata": {"name": "m1"}, "spec": {}}))
+
+
+@pytest.mark.parametrize(
+    ("spec", "taints"),
+    [
+        ({}, "pool=gpu:NoSchedule"),
+        ({"node": "Join"}, "kubenode.io/uninitialized=:NoSchedule,pool=gpu:NoSchedule"),
+        ({"origin": "Provision"}, "kubenode.io/uninitialized=:NoSchedule,pool=gpu:NoSchedule"),
+    ],
+)
+def test_labels_and_taints_with_which_a_kubelet_registers(
+    spec: dict[str, str], taints: str
+) -> None:
+    template = {
+        "labels": {"rack": "r1", "pool": "gpu"},
+        "taints": [
+            {"key": "pool", "value": "gpu", "effect": "NoSchedule", "propagation": "Always"}
+        ],
+    }
+    raw = {"providerID": "local://m1", "nodeTemplate": template, **spec}
+    values = machine_values(wire.machine_of({"metadata": {"name": "m1"}, "spec": raw}))
+    assert values["nodeLabels"] == "pool=gpu,rack=r1"
+    assert values["nodeTaints"] == taints
+    assert values["providerID"] == "local://m1"
