@@ -34,6 +34,7 @@ PACKAGES = (
 DNF_PACKAGES = ("dnf", "dnf-plugins-core", "rpm", "createrepo-c")
 """What a host has that is looked after by dnf beside apt; they build its packages as well."""
 SCRIPTS = Path("/usr/share/debootstrap/scripts")
+NODE_PACKAGES = ("containerd", "runc", "containernetworking-plugins")
 NOT_STARTED = ("chrony.service", "containerd.service", "ssh.service")
 """Units that Debian starts at every boot, and only some hosts of the tests need."""
 SYSTEM_CONF = "[Manager]\nDefaultTimeoutStopSec=5s\n"
@@ -69,6 +70,18 @@ def agent_packages() -> Path:
         return _once(name, lambda folder: install(pinned, SUITE_PYTHON, folder))
     except CannotPin as error:
         raise MissingComponent(str(error)) from error
+
+
+def node_packages() -> Path:
+    """Return a folder with the Debian packages of a container runtime and network plugins."""
+    return _once(f"node-packages-{SUITE}", _download_node_packages)
+
+
+def _download_node_packages(folder: Path) -> None:
+    argv = ["apt-get", "download", *NODE_PACKAGES]
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise MissingComponent(f"`{' '.join(argv)}` failed:\n{done.stderr}")
 
 
 def _digest(text: str) -> str:

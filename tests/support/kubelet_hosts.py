@@ -20,8 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from support.component_packages import serve
 from support.components import control_plane_folder
 from support.control_plane import ControlPlane
+from support.host_image import NODE_PACKAGES, node_packages
 from support.hosts import Host, Hosts
 from support.node_files import cni_config, kubelet_config, write_image
 
@@ -29,6 +31,8 @@ QUICK = ("--node-monitor-grace-period=8s", "--node-monitor-period=1s")
 """For kube-controller-manager: a silent node is Ready=Unknown after 8 s, not after 50."""
 PREFIX = "kubenode-local://"
 FILES = Path(__file__).parents[1] / "hosts" / "node"
+CONTAINERD = FILES / "containerd.toml"
+PREPARE = "node-prepare.service"
 ARGS = (
     "--capability=all",
     "--system-call-filter=add_key keyctl bpf perf_event_open",
@@ -63,18 +67,37 @@ class KubeletHosts:
 
         delay  seconds between down and up of every reboot
         """
-        binds = {
-            **(bind or {}),
-            FILES: "/opt/kubenode/node",
-            control_plane_folder(): "/opt/kubenode/bin",
-        }
-        host = self._hosts.boot(
-            name, bind=binds, args=[*ARGS, *self._disks(name)], boot_delay=delay
-        )
-        if not self._archive.exists():
-            write_image(host.root / "bin/busybox", self._archive)
+        binds = {**(bind or {}), control_plane_folder(): "/opt/kubenode/bin"}
+        host = self._boot(name, binds, delay)
         self._install(host, zone, f"10.244.{len(self._nodes)}.0/24")
         self._nodes[name] = host
+        return host
+
+    def boot_bare(self, name: str) -> Host:
+        """A new host without kubelet, container runtime and network plugins.
+
+        Its apt offers the packages. The containers' image is stored where the runtime looks for it.
+        """
+        host = self._boot(name, {}, 0.0)
+        host.run("apt-get", "purge", "-y", *NODE_PACKAGES, timeout=120)
+        serve(host, sorted(node_packages().glob("*.deb")))
+        host.run("apt-get", "update")
+        self._nodes[name] = host
+        return host
+
+    def _boot(self, name: str, bind: Mapping[Path, str], delay: float) -> Host:
+        """Boot a host whose containerd runs and has the image."""
+        args = [*ARGS, *self._disks(name)]
+        binds = {**bind, FILES: "/opt/node"}
+        host = self._hosts.boot(name, bind=binds, args=args, boot_delay=delay)
+        if not self._archive.exists():
+            write_image(host.root / "bin/busybox", self._archive)
+        host.write("/etc/containerd/config.toml", CONTAINERD.read_text())
+        host.write(f"/etc/systemd/system/{PREPARE}", (FILES / PREPARE).read_text())
+        shutil.copy(self._archive, host.root / "var/tmp/image.tar")
+        host.run("systemctl", "daemon-reload")
+        host.run("systemctl", "start", PREPARE, "containerd.service")
+        host.run("ctr", "-n", "k8s.io", "images", "import", "/var/tmp/image.tar")
         return host
 
     def _disks(self, name: str) -> list[str]:
@@ -94,14 +117,9 @@ class KubeletHosts:
         labels = f"topology.kubernetes.io/zone={zone}"
         host.write("/etc/kubernetes/node.env", f"ADDRESS={host.address}\nLABELS={labels}\n")
         host.write("/etc/cni/net.d/10-pods.conflist", json.dumps(cni_config(pods)))
-        host.write("/etc/containerd/config.toml", (FILES / "containerd.toml").read_text())
-        for unit in ("node-prepare.service", "kubelet.service"):
-            host.write(f"/etc/systemd/system/{unit}", (FILES / unit).read_text())
-        shutil.copy(self._archive, host.root / "var/tmp/image.tar")
+        host.write("/etc/systemd/system/kubelet.service", (FILES / "kubelet.service").read_text())
         host.run("systemctl", "daemon-reload")
         host.run("systemctl", "enable", "kubelet.service")
-        host.run("systemctl", "start", "node-prepare.service", "containerd.service")
-        host.run("ctr", "-n", "k8s.io", "images", "import", "/var/tmp/image.tar")
         host.run("systemctl", "start", "--no-block", "kubelet.service")
 
     def _kubeconfig(self, host: Host) -> str:

@@ -254,7 +254,7 @@ def rollouts(hosts: Hosts, folder: Path, count: int) -> Iterator[Rollouts]:
         cp.kubectl("apply", "-f", CHARTS / "agent" / "admission.yaml")
         cp.kubectl("apply", "-f", CHARTS / "defender" / "rbac.yaml")
         cp.kubectl("create", "-f", "-", stdin=json.dumps(POLICY))
-        operator, defender = _programs(cp, folder)
+        operator, defender = machine_programs(cp, folder)
         for program in (defender, operator):
             program.start()
             stack.callback(program.stop)
@@ -273,7 +273,8 @@ def rollouts(hosts: Hosts, folder: Path, count: int) -> Iterator[Rollouts]:
         yield made
 
 
-def _programs(cp: ControlPlane, folder: Path) -> tuple[Program, Program]:
+def machine_programs(cp: ControlPlane, folder: Path) -> tuple[Program, Program]:
+    """Return the Machine operator and Kube Defender, with the rights that the chart gives them."""
     port = str(free_port())
     common = ("--health-port=0", "--audit-file=", "--no-lease")
     rights = cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)

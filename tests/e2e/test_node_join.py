@@ -1,0 +1,203 @@
+"""Bare hosts become Ready Nodes: the import lets the agent in, component sets bring containerd, the
+network plugin and the kubelet, and the kubelet joins with the Machine's bootstrap token.
+
+The components are those of docs/examples/node. Only the kubelet's archive is packed here, from the
+kubelet that the control plane was built with, and settings that a container needs are added.
+"""
+
+import hashlib
+import json
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+from support import waiting
+from support.agent_package import packages
+from support.command import kubenode
+from support.components import CONTROL_PLANE, control_plane_folder, require
+from support.control_plane import ControlPlane
+from support.host_image import node_packages
+from support.hosts import Host, Hosts
+from support.kubelet_hosts import CONTAINERD, KubeletHosts
+from support.machine_world import MACHINES, install
+from support.node_files import IMAGE, kubelet_config
+from support.package_site import served
+from support.programs import Program
+from support.rollout_hosts import machine_programs
+from support.ssh_hosts import USER, SshHosts
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLES = REPOSITORY / "docs" / "examples" / "node"
+TOKENS = "/api/v1/namespaces/kube-system/secrets"
+REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+until = partial(waiting.until, seconds=200.0)
+OF_A_CONTAINER = ("cgroupDriver", "failCgroupV1", "failSwapOn", "protectKernelDefaults",
+                  "oomScoreAdj", "evictionHard", "nodeStatusUpdateFrequency")  # fmt: skip
+"""Settings of the tests' kubelets that a host needs which is a container itself."""
+
+
+@dataclass
+class Site:
+    cp: ControlPlane
+    nodes: KubeletHosts
+    ssh: SshHosts
+    package: Path
+    operator: Program
+
+    def machine(self, name: str) -> dict[str, Any]:
+        machine: dict[str, Any] = self.cp.get(f"{MACHINES}/{name}")
+        return machine
+
+    def create(self, *objects: dict[str, Any]) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.cp.kubectl("create", "-f", "-", stdin=json.dumps(listed))
+
+    def start_import(self, host: Host, block: int) -> CompletedProcess[str]:
+        """Import the host as a person does, and return the report of the command."""
+        flags = [*self.ssh.flags, "--agent-package", str(self.package), "--timeout", "200s"]
+        flags += ["--kubeconfig", str(self.cp.kubeconfig), "-o", "json", "--node", "join"]
+        flags += ["--label", "pool=online", "--label", f"pod-block={block}"]
+        target = ["--ssh", f"{USER}@{host.address}", "--address", host.address]
+        return kubenode("machine", "import", host.name, *target, *flags, limit=700)
+
+    def why(self) -> str:
+        machines = [json.dumps(m.get("status", {})) for m in self.cp.get(MACHINES)["items"]]
+        sets = self.cp.get("/apis/kubenode.io/v1alpha1/machinecomponentsets")["items"]
+        machines += [json.dumps(s.get("status", {})) for s in sets]
+        logs = [
+            self.nodes[name].journal(unit)[-3000:]
+            for name in self.nodes
+            for unit in ("kubelet.service", "kubenode-agent.service")
+        ]
+        return "\n".join([*machines, *logs, self.operator.log[-3000:]])
+
+
+@pytest.fixture(scope="module")
+def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    require(CONTROL_PLANE)
+    folder = tmp_path_factory.mktemp("join")
+    with ExitStack() as stack:
+        cp = stack.enter_context(ControlPlane(address=hosts.gateway))
+        install(cp)
+        cp.kubectl("apply", "-f", str(REPOSITORY / "charts/kubenode/agent/admission.yaml"))
+        cp.kubectl("apply", "-f", str(REPOSITORY / "charts/kubenode/defender/rbac.yaml"))
+        operator, defender = machine_programs(cp, folder)
+        for program in (defender, operator):
+            program.start()
+            stack.callback(program.stop)
+        nodes = stack.enter_context(KubeletHosts(hosts, cp))
+        shelf = folder / "shelf"
+        shelf.mkdir()
+        url = stack.enter_context(served(shelf, hosts.gateway))
+        made = Site(cp, nodes, SshHosts(folder), packages(folder).first, operator)
+        made.create(*example_objects(shelf, url))
+        yield made
+
+
+def example_objects(shelf: Path, url: str) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the examples, with the archive of this machine's kubelet."""
+    yaml = YAML(typ="safe", pure=True)
+    for file in sorted(EXAMPLES.glob("*.yaml")):
+        for made in yaml.load_all(file.read_text()):
+            if made["metadata"]["name"].startswith("kubelet-"):
+                made["spec"]["source"]["tarball"] |= pack_kubelet(shelf, url)
+                made["spec"]["healthDeadline"] = "4m"
+            if made["metadata"]["name"].startswith("containerd-"):
+                made["spec"]["files"][0]["content"]["inline"] = CONTAINERD.read_text()
+            for package in made["spec"].get("source", {}).get("apt", {}).get("packages", ()):
+                package["version"] = debian_version(package["name"])
+            yield made
+
+
+def debian_version(package: str) -> str:
+    """Return the version of a package that the hosts' apt offers."""
+    (file,) = node_packages().glob(f"{package}_*.deb")
+    argv = ["dpkg-deb", "--field", str(file), "Version"]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def pack_kubelet(shelf: Path, url: str) -> dict[str, str]:
+    """Pack the kubelet as the archives of Kubernetes do, and return where it is."""
+    archive = shelf / "kubernetes-node-linux-amd64.tar.gz"
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        tar.add(control_plane_folder() / "kubelet", "kubernetes/node/bin/kubelet")
+    digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+    return {"url": f"{url}/{archive.name}", "sha256": digest}
+
+
+def add_site_settings(host: Host) -> None:
+    """Write what a kubelet in a container needs, as a site adds settings of its own."""
+    config = kubelet_config("", "/etc/kubenode/ca.crt")
+    chosen = {key: config[key] for key in ("apiVersion", "kind", *OF_A_CONTAINER)}
+    host.write("/etc/kubernetes/kubelet.d/90-site.conf", json.dumps(chosen))
+
+
+def pod_on(node: str) -> dict[str, Any]:
+    container = {"name": "c", "image": IMAGE, "imagePullPolicy": "Never"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": f"on-{node}", "namespace": "default"},
+        "spec": {
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        },
+    }
+
+
+def both_ready(site: Site, imports: list[Future[CompletedProcess[str]]]) -> bool:
+    """Return whether all Nodes are Ready. Fail at once if an import failed."""
+    for done in (each.result() for each in imports if each.done()):
+        assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{site.why()}"
+    return len(site.nodes.ready()) == len(imports)
+
+
+def test_two_bare_hosts_become_nodes_that_run_pods(
+    site: Site, record_property: Callable[[str, object], None]
+) -> None:
+    hosts = [site.nodes.boot_bare(name) for name in ("bare1", "bare2")]
+    for host in hosts:
+        site.ssh.open(host)
+        add_site_settings(host)
+    began = time.monotonic()
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        imports = [pool.submit(site.start_import, host, i) for i, host in enumerate(hosts)]
+        until(lambda: both_ready(site, imports), "both Nodes are Ready", why=site.why)
+        seconds = time.monotonic() - began
+        for done in (each.result() for each in imports):
+            assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{site.why()}"
+    record_property("seconds from import to Ready", round(seconds))
+
+    for host in hosts:
+        machine, node = site.machine(host.name), site.cp.get(f"/api/v1/nodes/{host.name}")
+        assert machine["status"]["phase"] == "Running"
+        assert machine["status"]["nodeRef"]["uid"] == node["metadata"]["uid"]
+        assert node["metadata"]["labels"]["pool"] == "online", "registered with its labels"
+        keys = {taint["key"] for taint in node["spec"].get("taints", [])}
+        assert "kubenode.io/uninitialized" not in keys, "removed once the Machine is Running"
+        missing = host.run("test", "-e", "/etc/kubenode/bootstrap-token", check=False)
+        assert missing.returncode == 1, "the import removes the token that has no further use"
+        for usage in ("client", "server"):
+            host.run("test", "-s", f"/var/lib/kubelet/pki/kubelet-{usage}-current.pem")
+        site.create(pod_on(host.name))
+    secrets = [s for s in site.cp.get(TOKENS)["items"] if s["type"].startswith("bootstrap")]
+    assert secrets == [], "a token is revoked once its Node is known"
+    until(lambda: all(map(partial(runs, site), hosts)), "a pod runs on each", why=site.why)
+
+
+def runs(site: Site, host: Host) -> bool:
+    pod = site.cp.get(f"/api/v1/namespaces/default/pods/on-{host.name}")
+    return bool(pod["status"]["phase"] == "Running")
