@@ -323,11 +323,6 @@ CASES = {
         {"kubenode_machine_orphans": "2x60"},
         {"kubenode_machine_orphans": "2x5 0x60"},
     ),
-    "KubeNodeOrphansEnded": Case(
-        "10m",
-        {"kubenode_machine_orphans_ended_total": "0 0 1x20"},
-        {"kubenode_machine_orphans_ended_total": "3x20"},
-    ),
     "KubeNodeDriftFight": Case(
         "10m",
         {COMPONENTS % "DriftFight": "1x20"},
