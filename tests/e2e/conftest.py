@@ -4,7 +4,11 @@ Both are made once per session; tests isolate themselves by names of hosts, node
 missing component skips its tests by name; in CI it fails.
 """
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from support.agent_jobs import install
@@ -16,6 +20,7 @@ LONGEST = (
     "test_machine_rollout.py",
     "test_tutorials.py",
     "test_first_heal.py",
+    "test_node_join.py",
     "test_python_releases.py",
     "test_machine_set_hosts.py",
     "test_newcomers_path.py",
@@ -47,3 +52,24 @@ def control_plane(hosts: Hosts) -> Iterator[ControlPlane]:
     with ControlPlane(address=hosts.gateway, audit=True) as cp:
         install(cp)
         yield cp
+
+
+@pytest.fixture(scope="module")
+def figures(request: pytest.FixtureRequest) -> Iterator[Callable[..., None]]:
+    """Keep figures of a module: `figures("hung host", noticed=1.5)`. At the end each name is a line
+    of JSON on the terminal. With KUBENODE_ARTIFACTS they are in the file MODULE-figures.json there.
+    """
+    measured: dict[str, Any] = {}
+
+    def keep(name: str, **values: float) -> None:
+        measured[name] = {key: round(value, 2) for key, value in values.items()}
+
+    yield keep
+    plugins = request.config.pluginmanager
+    with plugins.getplugin("capturemanager").global_and_fixture_disabled():
+        for name, values in measured.items():
+            plugins.getplugin("terminalreporter").write_line(f"\n{json.dumps({name: values})}")
+    if (folder := os.environ.get("KUBENODE_ARTIFACTS")) and measured:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        file = Path(folder) / f"{Path(request.node.name).stem}-figures.json"
+        file.write_text(json.dumps(measured, indent=1) + "\n")

@@ -166,7 +166,7 @@ def both_ready(site: Site, imports: list[Future[CompletedProcess[str]]]) -> bool
 
 
 def test_two_bare_hosts_become_nodes_that_run_pods(
-    site: Site, record_property: Callable[[str, object], None]
+    site: Site, figures: Callable[..., None]
 ) -> None:
     hosts = [site.nodes.boot_bare(name) for name in ("bare1", "bare2")]
     for host in hosts:
@@ -179,7 +179,7 @@ def test_two_bare_hosts_become_nodes_that_run_pods(
         seconds = time.monotonic() - began
         for done in (each.result() for each in imports):
             assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{site.why()}"
-    record_property("seconds from import to Ready", round(seconds))
+    figures("two bare hosts", import_to_ready_seconds=seconds)
 
     for host in hosts:
         machine, node = site.machine(host.name), site.cp.get(f"/api/v1/nodes/{host.name}")
