@@ -1,8 +1,8 @@
 """Derives the flags of a program from the model of its settings, and reads its settings.
 
 Precedence: a flag, then its KUBENODE_* variable, then the file of `--config`, then the default.
-Typer shows the variables in `--help`; kubenode.runtime.settings reads and validates them, so that
-all errors are reported together.
+Typer shows variables and bounds in `--help`; kubenode.runtime.settings reads and validates values,
+so that all errors are reported together.
 """
 
 import inspect
@@ -56,10 +56,16 @@ def with_flags(model: type[Settings]) -> Callable[[Program], Callable[..., None]
 
 
 class SettingOption(TyperOption):
-    """A flag that shows its variable in `--help`; kubenode.runtime.settings reads the variable."""
+    """A flag that shows its variable and bounds in `--help` and passes on its text.
+
+    kubenode.runtime.settings reads the variable and validates the value.
+    """
 
     def resolve_envvar_value(self, ctx: object) -> None:
         return None
+
+    def process_value(self, ctx: Any, value: Any) -> Any:
+        return value if self.callback is None else self.callback(ctx, self, value)
 
 
 class ProgramCommand(KubenodeCommand):

@@ -177,10 +177,16 @@ def test_a_flag_of_a_group_wins_over_variable_and_file(place: str, tmp_path: Pat
     assert f"kubeconfig {absent}: no such file" in result.stderr
 
 
-def test_a_wrong_variable_is_named_by_the_command() -> None:
-    result = run("defender", KUBENODE_LISTEN_PORT="many")
+def test_all_wrong_flags_and_variables_are_named_together() -> None:
+    words = ["--health-port", "70000", "--http-connections", "few"]
+    result = run("defender", *words, KUBENODE_LISTEN_PORT="many")
     assert result.exit_code == 2
-    assert "KUBENODE_LISTEN_PORT" in result.stderr and "many" in result.stderr
+    for error in (
+        "--health-port='70000': input should be less than or equal to 65535; set --health-port",
+        "--http-connections='few': input should be a valid integer",
+        "KUBENODE_LISTEN_PORT='many': input should be a valid integer",
+    ):
+        assert error in result.stderr
 
 
 def test_settings_without_a_flag_have_a_text() -> None:
