@@ -28,6 +28,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -45,6 +46,8 @@ from kubenode.runtime.process import CannotStart
 CONFIG_FILE = "/etc/kubenode/agent.toml"
 PREFIX = "KUBENODE_AGENT_"
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_PLACE = re.compile(r" - at `\$\.(\w+(?:\.\w+)*)`$")
+"""Place of a value in an error of msgspec, if no part of it is an entry of a list or table."""
 FILES = (
     "ca_file",
     "cert_file",
@@ -140,10 +143,31 @@ def load(environ: Mapping[str, str], config: str | None = None) -> AgentSettings
     try:
         settings = msgspec.convert(given, AgentSettings)
     except msgspec.ValidationError as error:
-        raise AgentSettingsError(f"agent settings: {error}") from error
+        raise AgentSettingsError(_invalid(environ, config, given, str(error))) from error
     if complaints := list(_complaints(settings)):
         raise AgentSettingsError("\n".join(complaints))
     return settings
+
+
+def _invalid(
+    environ: Mapping[str, str], config: str | None, given: Mapping[str, object], problem: str
+) -> str:
+    """Return the error of a value of the file. Variables are text, which every field accepts.
+
+    problem: of msgspec, which names the place as in `$.detectors.npd_configs`
+    """
+    text = f"config file {_path(environ, config)}: {problem}"
+    if place := _PLACE.search(problem):
+        value: Any = given
+        for key in place[1].split("."):
+            value = value[key]
+        return text if isinstance(value, dict) else f"{text}, value {value!r}"
+    known = ", ".join(AgentSettings.__struct_fields__)
+    return f"{text}; there are: {known}" if "unknown field" in problem else text
+
+
+def _path(environ: Mapping[str, str], config: str | None) -> Path:
+    return Path(config or environ.get(f"{PREFIX}CONFIG") or CONFIG_FILE)
 
 
 def _var(name: str) -> str:
@@ -152,7 +176,7 @@ def _var(name: str) -> str:
 
 def _file(environ: Mapping[str, str], config: str | None) -> dict[str, object]:
     named = config or environ.get(f"{PREFIX}CONFIG")
-    path = Path(named or CONFIG_FILE)
+    path = _path(environ, config)
     if not named and not path.exists():
         return {}
     try:

@@ -241,7 +241,7 @@ class Gauges(Collector):
 
 
 def _line(budget: LimitBudget) -> tuple[str, int, str, str]:
-    return budget.policy, budget.index, budget.kind.value, budget.label
+    return budget.policy, budget.index, budget.kind, budget.label
 
 
 def _few(scopes: list[LimitBudget]) -> list[LimitBudget]:

@@ -22,13 +22,13 @@ from defender.dashboard.seals import seal_from
 from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import NAMESPACE, ConfigMapStore
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.process import Part
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 

@@ -7,29 +7,21 @@ be one too many; only `judge` decides that.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
-from math import floor
 
-from defender.decision.census import CensusTally
 from defender.decision.control import RiskControl
 from defender.decision.coverage import ScopedLimit, about
-from defender.decision.limits.demand import Demand, demand
+from defender.decision.limits.demand import demand
+from defender.decision.limits.handler import LimitHandler, LimitReading
+from defender.decision.limits.table import DISPLAYED
 from kubenode.api.v1alpha1 import Disruption
-from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, Rate
-
-
-class BudgetKind(StrEnum):
-    """Part of a limit, by its name in the policy."""
-
-    CONCURRENCY = "maxConcurrent"
-    HEALTHY = "minHealthy"
-    RATE = "rate"
+from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec
 
 
 @dataclass(frozen=True, slots=True)
 class LimitBudget:
     """One part of one limit in one scope.
 
+    kind: name of the part in the policy.
     used: permits held; for a rate, grants within the last `per`; for minHealthy, nodes that are
         healthy.
     limit: the greatest number of permits; for minHealthy, the least number of healthy nodes.
@@ -39,7 +31,7 @@ class LimitBudget:
     policy: str
     index: int
     scope: str
-    kind: BudgetKind
+    kind: str
     classes: frozenset[Disruption]
     used: int
     limit: int
@@ -72,47 +64,22 @@ def budgets(control: RiskControl, now: datetime, *, fallback: bool = False) -> l
         for scope in scopes.get(policy.name, ())
         if about(limit, scope)
         for bound in (coverage.bound(policy.name, index, limit, scope),)
-        for budget in _Reading(control, policy.spec, bound, now).all()
+        for budget in _read(control, policy.spec, bound, now)
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    control: RiskControl
-    spec: DefenderPolicySpec
-    bound: ScopedLimit
-    now: datetime
+def _read(
+    control: RiskControl, spec: DefenderPolicySpec, bound: ScopedLimit, now: datetime
+) -> Iterator[LimitBudget]:
+    limit, tally = bound.limit, control.census.tally(bound.group)
+    required = demand(limit.max_concurrent, limit.min_healthy, spec.small_pool.nodes, tally.members)
+    reading = LimitReading(control, bound, tally, required, now)
+    for handler in DISPLAYED:
+        yield from _budget(handler, reading)
 
-    def all(self) -> Iterator[LimitBudget]:
-        limit, tally = self.bound.limit, self.control.census.tally(self.bound.group)
-        required = demand(
-            limit.max_concurrent, limit.min_healthy, self.spec.small_pool.nodes, tally.members
-        )
-        most = required.most
-        if most is not None:
-            used = self.control.counts.used(self.bound)
-            yield self._budget(BudgetKind.CONCURRENCY, used, most, most - used)
-        need = self._healthy_needed(limit, tally, required)
-        if need is not None:
-            yield self._budget(BudgetKind.HEALTHY, tally.free, need, tally.free - need)
-        if limit.rate is not None:
-            yield self._rate(limit.rate)
 
-    def _budget(self, kind: BudgetKind, used: int, limit: int, room: int) -> LimitBudget:
-        policy, index, scope = self.bound.key
-        return LimitBudget(
-            policy, index, scope, kind, self.bound.classes, used, limit, max(0, room)
-        )
-
-    def _healthy_needed(self, limit: Limit, tally: CensusTally, required: Demand) -> int | None:
-        if limit.others_healthy:
-            return max(0, tally.everyone - 1)
-        if required.small:
-            return max(0, tally.members - 1)
-        return None if limit.min_healthy is None else required.stay
-
-    def _rate(self, rate: Rate) -> LimitBudget:
-        counts = self.control.counts
-        used = counts.bucket(self.bound, rate).since(self.now - rate.per)
-        tokens = floor(counts.tokens(self.bound, rate, self.now))
-        return self._budget(BudgetKind.RATE, used, rate.count, tokens)
+def _budget(handler: LimitHandler, reading: LimitReading) -> Iterator[LimitBudget]:
+    use, bound = handler.measure(reading), reading.bound
+    if use is not None:
+        figures = use.used, use.limit, max(0, use.room)
+        yield LimitBudget(*bound.key, handler.name, bound.classes, *figures)

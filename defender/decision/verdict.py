@@ -11,14 +11,12 @@ from defender.decision.census import NodeHealth
 from defender.decision.control import RiskControl
 from defender.decision.ledger import JOB, LedgerPermit
 from defender.decision.limits.case import LimitCase, LimitRefusal, spread_requeue
-from defender.decision.limits.concurrency import concurrency
 from defender.decision.limits.displacement import displaced
 from defender.decision.limits.fleet import fleet
 from defender.decision.limits.foreign import foreign
-from defender.decision.limits.min_healthy import min_healthy
 from defender.decision.limits.per_node import per_node
-from defender.decision.limits.rate import rate
 from defender.decision.limits.stops import excluded, paused
+from defender.decision.limits.table import LIMITS
 from defender.decision.limits.windows import window_closed
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Ask, Disruption, Reason, Verdict
@@ -39,9 +37,7 @@ ORDER = (
     Reason.WINDOW_CLOSED,
     Reason.PER_NODE,
     Reason.DISPLACED_PODS,
-    Reason.MIN_HEALTHY,
-    Reason.CONCURRENCY_LIMIT,
-    Reason.RATE_LIMIT,
+    *(each.reason for each in LIMITS),
 )
 """Reasons by importance, the most important first."""
 
@@ -162,11 +158,7 @@ def _refusals(case: LimitCase) -> list[LimitRefusal]:
             continue
         tally = case.census.tally(bound.group)
         required = case.compute_demand(bound, tally)
-        objections += (
-            min_healthy(case, bound, tally, required),
-            concurrency(case, bound, required),
-        )
-        objections.append(rate(case, bound))
+        objections += [each.refuse(case, bound, tally, required) for each in LIMITS]
     return [refusal for refusal in objections if refusal is not None]
 
 

@@ -3,7 +3,7 @@
 import logging
 
 from defender.server.http.app import DefenderApi
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 

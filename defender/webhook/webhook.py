@@ -10,9 +10,9 @@ from defender.webhook.guard import EVICTIONS, NODES, GuardContext, NodeGuard
 from defender.webhook.metrics import GuardMetrics
 from kubenode.runtime.admission.app import SHORT_REVIEW, app
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.server import HttpsServer
 

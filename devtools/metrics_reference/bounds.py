@@ -8,6 +8,7 @@ A label that is neither would grow with the fleet, and `bound_of` rejects it.
 from dataclasses import dataclass
 from math import prod
 
+from defender.decision.limits.table import DISPLAYED
 from defender.gauges import MANY, MOST_CLUSTERS, MOST_GROUPS, MOST_POLICIES
 from devtools.metrics_reference.registry import EXAMPLE, Metric
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
@@ -44,7 +45,9 @@ OPEN: dict[tuple[str, str], Bound] = {
     (f"{DEFENDER}budget", "scope"): Bound(
         MANY, by="values of a limit's label that are shown one by one; of more the tightest alone"
     ),
-    (f"{DEFENDER}budget", "kind"): Bound(3, by="maxConcurrent, minHealthy and rate"),
+    (f"{DEFENDER}budget", "kind"): Bound(
+        len(DISPLAYED), by="kinds of limits: " + ", ".join(each.name for each in DISPLAYED)
+    ),
     (f"{DEFENDER}breaker", "scope"): Bound(
         3 * MANY * 8, by="scopes of each of a policy's breakers; of many those that are not closed"
     ),

@@ -8,7 +8,8 @@ from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender
-from kubenode.cli.settings import ApiFlags, DashboardFlags, local, path_of
+from kubenode.cli.defender_settings import ApiFlags, DashboardFlags
+from kubenode.cli.settings import local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as

@@ -13,14 +13,15 @@ from typing import Any
 import typer
 
 from defender.client import HttpPermits
-from defender.decision.budgets import BudgetKind, budgets
+from defender.decision.budgets import budgets
 from defender.decision.control import RiskControl
 from defender.decision.limits.case import LimitRefusal as No
+from defender.decision.limits.table import BY_NAME
 from defender.decision.pauses import lasting, scope_of
 from defender.decision.verdict import judge, refusals
 from defender.server.eviction import EvictionPreview, read_preview
 from kubenode.api.meta import format_time
-from kubenode.api.v1alpha1 import Ask, Disruption, Operation, Reason
+from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.cli.cluster import connected
 from kubenode.cli.defender_control import risk_control
@@ -32,11 +33,6 @@ from kubenode.cli.options import Plain
 from rules.leaves.window import inside
 
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
-PARTS = {
-    Reason.CONCURRENCY_LIMIT: BudgetKind.CONCURRENCY,
-    Reason.MIN_HEALTHY: BudgetKind.HEALTHY,
-    Reason.RATE_LIMIT: BudgetKind.RATE,
-}
 Report = dict[str, Any]
 
 
@@ -173,14 +169,12 @@ def _limits(
     for budget in budgets(control, now, fallback=True):
         if (budget.policy, budget.index, budget.scope) not in keys or class_ not in budget.classes:
             continue
-        no = any(
-            PARTS.get(each.reason) is budget.kind and each.scope == budget.scope
-            for each in objections
-        )
+        reason = BY_NAME[budget.kind].reason
+        no = any(each.reason is reason and each.scope == budget.scope for each in objections)
         yield {
             "policy": budget.policy,
             "scope": budget.scope,
-            "kind": budget.kind.value,
+            "kind": budget.kind,
             "used": budget.used,
             "limit": budget.limit,
             "says": "no" if no else "yes",

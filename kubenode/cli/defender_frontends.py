@@ -17,8 +17,9 @@ from defender.server.server import DefenderServer
 from defender.service import Defender
 from defender.webhook.webhook import GuardSettings, GuardWebhook
 from kubenode.cli.dashboard import check_dashboard, dashboard_parts
+from kubenode.cli.defender_settings import ApiFlags
 from kubenode.cli.permit_client import require_files
-from kubenode.cli.settings import ApiFlags, local, path_of
+from kubenode.cli.settings import local, path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import CannotStart, Part

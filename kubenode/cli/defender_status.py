@@ -150,7 +150,7 @@ def _budget(budget: LimitBudget) -> Row:
         "policy": budget.policy,
         "index": budget.index,
         "scope": budget.scope,
-        "kind": budget.kind.value,
+        "kind": budget.kind,
         "classes": ",".join(sorted(class_.value for class_ in budget.classes)),
         "used": budget.used,
         "limit": budget.limit,

@@ -4,6 +4,7 @@ from typing import Any
 
 from defender.decision.control import RiskControl
 from defender.decision.limits.case import LimitRefusal
+from defender.decision.limits.table import LIMITS
 from kubenode.api.v1alpha1 import Reason
 from kubenode.cli.tables import table
 
@@ -24,9 +25,7 @@ REMEDIES = {
     Reason.WINDOW_CLOSED: "wait for the window to open, or widen it in the policy",
     Reason.PER_NODE: "wait; and look why the repairs of this node do not last",
     Reason.DISPLACED_PODS: "pods that were moved must find a place: capacity, taints, quotas",
-    Reason.MIN_HEALTHY: "more nodes of {scope} must be healthy",
-    Reason.CONCURRENCY_LIMIT: "a permit of {scope} must come back",
-    Reason.RATE_LIMIT: "wait: the rate allows the next one later",
+    **{each.reason: each.texts.remedy for each in LIMITS},
 }
 
 

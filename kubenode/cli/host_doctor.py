@@ -11,7 +11,8 @@ from starlette.routing import BaseRoute
 
 from kubenode.cli.bundle_access import BundleAccess
 from kubenode.cli.permit_client import require_files
-from kubenode.cli.settings import HostDoctorFlags, local, path_of
+from kubenode.cli.remedy_settings import HostDoctorFlags
+from kubenode.cli.settings import local, path_of
 from kubenode.runtime.audit import Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube

@@ -1,42 +1,87 @@
 """The settings of `kubenode run machine`, beyond those of every program."""
 
-from pydantic import Field
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kubenode.cli.settings import AskerFlags, MachineMakingFlags, PrometheusFlags, path_of
-from kubenode.runtime.tls.files import PemFiles
-from machine.webhook.webhook import MachineWebhookSettings
+from kubenode.cli.settings import (
+    CLUSTER_NAME,
+    MACHINES,
+    URL,
+    WEBHOOK,
+    AskerFlags,
+    Central,
+    ProvidersFlags,
+    WebhookServerFlags,
+)
+from kubenode.runtime.settings_model import port, setting
+
+if TYPE_CHECKING:
+    from machine.webhook.webhook import MachineWebhookSettings
 
 
-class MachineFlags(AskerFlags, PrometheusFlags, MachineMakingFlags):
-    webhook_port: int | None = Field(
+@dataclass(frozen=True)
+class PrometheusFlags(Central):
+    """Settings of programs that run the Machine operator."""
+
+    prometheus_url: str = setting(
+        "",
+        "URL of the Prometheus server for inspections of rollouts.",
+        MACHINES,
+        metavar="URL",
+        pattern=f"{URL}|^$",
+    )
+
+
+@dataclass(frozen=True)
+class MachineMakingFlags(ProvidersFlags):
+    """Settings of programs that run the Machine operator, which also makes machines."""
+
+    cluster: str | None = setting(
         None,
-        ge=0,
-        le=65535,
-        description="where objects are checked before they are stored; 0: free",
+        "Cluster name in the tags of machines; default: UID of namespace kube-system.",
+        MACHINES,
+        min_length=1,
+        max_length=63,
+        pattern=CLUSTER_NAME,
     )
-    webhook_address: str = Field("127.0.0.1", description="where the webhook listens")
-    webhook_service: str = Field(
-        "kubenode-machine-webhook", description="Service in our namespace that leads to it"
+    join_server: str = setting(
+        "",
+        "URL of the API server for new machines; default: that of this program.",
+        MACHINES,
+        metavar="URL",
+        pattern=r"^$|^https://[^\s/,]+/?$",
     )
-    webhook_host: str | None = Field(
-        None, description="further name or address of it, where the API server is given a URL"
+    agent_package: str = setting(
+        "",
+        "URL of the agent for new machines; default: the agent is in their image.",
+        MACHINES,
+        metavar="URL#sha256=DIGEST",
+        pattern=r"^$|^https?://[^\s#'\"]+\.deb#sha256=[0-9a-f]{64}$",
     )
-    webhook_cert_file: str | None = Field(
-        None, description="its certificate, which others renew; without it the program makes one"
+
+
+@dataclass(frozen=True)
+class MachineFlags(WebhookServerFlags, MachineMakingFlags, PrometheusFlags, AskerFlags):
+    """Settings of `kubenode run machine`."""
+
+    webhook_port: int | None = port(
+        None, "Port of the admission webhook for Machines and sets; default: no webhook.", WEBHOOK
     )
-    webhook_key_file: str | None = Field(None, description="the key of that certificate")
+    webhook_service: str = setting("kubenode-machine-webhook", "Service of the webhook.", WEBHOOK)
 
     @property
-    def webhook(self) -> MachineWebhookSettings | None:
+    def webhook(self) -> "MachineWebhookSettings | None":
         """Return the settings of the webhook; None if there is no webhook."""
         if self.webhook_port is None:
             return None
+        from machine.webhook.webhook import MachineWebhookSettings
+
         return MachineWebhookSettings(
             self.webhook_port,
             address=self.webhook_address,
             namespace=self.namespace,
             service=self.webhook_service,
             hosts=(self.webhook_host,) if self.webhook_host else (),
-            files=PemFiles(path_of(self.webhook_cert_file), path_of(self.webhook_key_file)),
+            files=self.webhook_files,
             limits=self.http_limits,
         )

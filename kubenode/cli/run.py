@@ -5,6 +5,7 @@ server, credentials, CRDs, namespace, rule engine. Parts that decide and act run
 Parts that only follow the API server run on every replica.
 """
 
+import ipaddress
 import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,9 @@ from defender.client import HttpPermits, Permits
 from defender.replicas.charge.assembly import Shares
 from defender.server.endpoints import EndpointPublisher
 from defender.service import Defender
+from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.cluster import hello, require_crds, require_engine, require_namespace
+from kubenode.cli.defender_settings import ApiFlags, DefenderFlags
 from kubenode.cli.engine import engines
 from kubenode.cli.exits import explained, run
 from kubenode.cli.host_doctor import checked_host_doctor, host_doctor_parts
@@ -27,15 +30,9 @@ from kubenode.cli.permit_client import checked_client
 from kubenode.cli.providers_file import check_file, listened, provided
 from kubenode.cli.receivers_file import received
 from kubenode.cli.redis_flags import sharing
-from kubenode.cli.settings import (
-    ApiFlags,
-    AskerFlags,
-    Central,
-    DefenderFlags,
-    EverythingFlags,
-    RemedyFlags,
-    WebhookFlags,
-)
+from kubenode.cli.remedy_settings import RemedyFlags, WebhookFlags
+from kubenode.cli.setting_flags import load_program
+from kubenode.cli.settings import AskerFlags, Central
 from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import Clock, SystemClock
@@ -50,7 +47,6 @@ from kubenode.runtime.kube.outage import Outage
 from kubenode.runtime.lease import LeaderElection, new_identity
 from kubenode.runtime.process import Part, run_until_signal, serve
 from kubenode.runtime.restore import KnownFile, RestoreWatch
-from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry import logging as logs
 from kubenode.runtime.telemetry.health import HealthServer
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics
@@ -129,7 +125,7 @@ class Led:
 
 def everything(flags: Flags) -> None:
     with explained():
-        settings = load(EverythingFlags, flags)
+        settings = load_program(EverythingFlags, flags)
         _checked(settings)
         checked_host_doctor(settings)
         check_file(settings.providers_file)
@@ -138,7 +134,7 @@ def everything(flags: Flags) -> None:
 
 def remedy(flags: Flags) -> None:
     with explained():
-        settings = load(RemedyFlags, flags)
+        settings = load_program(RemedyFlags, flags)
         checked_client(settings)
         checked_host_doctor(settings)
         check_file(settings.providers_file)
@@ -147,7 +143,7 @@ def remedy(flags: Flags) -> None:
 
 def defender(flags: Flags) -> None:
     with explained():
-        settings = load(DefenderFlags, flags)
+        settings = load_program(DefenderFlags, flags)
         _checked(settings)
     run(_defender(settings))
 
@@ -282,9 +278,9 @@ async def _defender(settings: DefenderFlags) -> None:
 
 
 def _endpoints(ground: ProgramContext, settings: DefenderFlags) -> list[Part]:
-    address = settings.leader_address
-    if address is None:
+    if settings.leader_address is None:
         return []
+    address = ipaddress.ip_address(settings.leader_address)
     return [EndpointPublisher(ground.kube, ground.clock, ground.fence, address, settings.namespace)]
 
 

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
 from defender.client import Permits
+from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_provision import provisioned
-from kubenode.cli.machine_settings import MachineFlags
+from kubenode.cli.machine_settings import MachineFlags, PrometheusFlags
 from kubenode.cli.permit_client import checked_client
 from kubenode.cli.providers_file import check_file
 from kubenode.cli.run import Flags, ProgramContext, defender_client, standing
-from kubenode.cli.settings import EverythingFlags, PrometheusFlags
+from kubenode.cli.setting_flags import load_program
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.process import Part
-from kubenode.runtime.settings import load
 from machine.certificates.wire import BASE as CERTIFICATES
 from machine.ground import MachineSettings
 from machine.operator import MachineOperator
@@ -40,7 +40,7 @@ MACHINES = frozenset(
 
 def machine(flags: Flags) -> None:
     with explained():
-        settings = load(MachineFlags, flags)
+        settings = load_program(MachineFlags, flags)
         checked_client(settings)
         check_file(settings.providers_file)
     run(_machine(settings))

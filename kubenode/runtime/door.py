@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from kubenode.runtime.httplimits import HttpLimits
+from kubenode.runtime.serverlimits import HttpLimits
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -15,29 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kubenode.runtime.serverlimits import HttpLimits
+
 SLOWEST = 128 * 2**10
 """Bytes per second. A body that arrives at least this fast may take as long as it needs."""
 SCOPE_KEY = "kubenode.body"
-
-
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
-    """Limits of one server.
-
-    read_seconds: from the connection, or the first byte of a later request, until that request is
-        complete: handshake, head and body
-    connections: open at once
-    per_address: open at once from one address
-    body_bytes: of all bodies that are being read or handled; one address gets half of them
-    """
-
-    read_seconds: float = 10.0
-    connections: int = 512
-    per_address: int = 256
-    body_bytes: int = 24 * 2**20
-
-
-DEFAULT = HttpLimits()
 
 
 class BodyRefused(HTTPException):

@@ -18,8 +18,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kubenode.runtime.door import Door, Guest
-from kubenode.runtime.httplimits import DEFAULT, SLOWEST, BodyLimit, HttpLimits
+from kubenode.runtime.httplimits import SLOWEST, BodyLimit
 from kubenode.runtime.listener import listen
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.certificates import UnreadablePem
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.peer import SCOPE_KEY, Peer, peer_of

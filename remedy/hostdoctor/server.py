@@ -12,9 +12,9 @@ from starlette.types import ASGIApp
 
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.process import Part
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.files import FileKeeper, PemFiles
 from kubenode.runtime.tls.keeper import CertificateKeeper

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from defender.decision.limits.table import LIMITS
 from kubenode.api.v1alpha1 import Mode, Reason
 from remedy.hostdoctor.notices import WITHOUT_NODE
 from remedy.hostdoctor.report import ReportedEvents
@@ -11,9 +12,9 @@ from simulation.cases.form import Case, HostEventSignal, Parsed, RepairClass
 from simulation.cases.scores import Prediction
 from simulation.replay.records import JobRecord
 
-STORM = frozenset(
-    {Reason.MIN_HEALTHY, Reason.BREAKER_OPEN, Reason.COMMON_CAUSE, Reason.DISPLACED_PODS}
-)
+STORM = frozenset({Reason.BREAKER_OPEN, Reason.COMMON_CAUSE, Reason.DISPLACED_PODS}) | {
+    each.reason for each in LIMITS if each.storm
+}
 """Refusals that hold every repair of a scope."""
 QUEUED = frozenset({Reason.CONCURRENCY_LIMIT})
 """Refusals of a job that waits for others of the same decision: its actions still count. Behind a

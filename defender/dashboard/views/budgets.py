@@ -12,9 +12,10 @@ from typing import ClassVar
 from defender.dashboard.natural import natural
 from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.decision.budgets import BudgetKind, LimitBudget, budgets
+from defender.decision.budgets import LimitBudget, budgets
+from defender.decision.limits.handler import LimitHandler
+from defender.decision.limits.table import BY_NAME, DISPLAYED
 from defender.decision.policies import LoadedPolicy
-from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
 
 SHOWN = 12
@@ -59,28 +60,27 @@ class Columns:
     """Measures of a limit, as the head of its table."""
 
     template: ClassVar[str] = "parts/limit_columns.html"
-    held: bool
-    healthy: bool
-    rate: bool
+    headings: tuple[str, ...]
     key: str = "columns"
 
 
 @dataclass(frozen=True, slots=True)
+class LimitCell:
+    """One measure of a scope under its heading. measure: None if the scope does not have it."""
+
+    heading: str
+    measure: Measure | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ScopeRow:
-    """One scope. `rate` counts grants within the last `per`; its room is what may be granted at
-    once now.
-    """
+    """One scope. room: acts that all measures allow, also those that are not shown."""
 
     template: ClassVar[str] = "parts/scope.html"
     key: str
-    held: Measure | None
-    healthy: Measure | None
-    rate: Measure | None
-    columns: Columns
-
-    @property
-    def room(self) -> int:
-        return min(each.room for each in (self.held, self.healthy, self.rate) if each is not None)
+    cells: tuple[LimitCell, ...]
+    room: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,17 @@ def view(scene: Scene, whole: str = "") -> dict[str, Sequence[PagePart]]:
     none.
     """
     slots: dict[str, Sequence[PagePart]] = {}
-    measured: dict[tuple[str, int], dict[str, dict[BudgetKind, LimitBudget]]] = defaultdict(dict)
+    measured: dict[tuple[str, int], dict[str, dict[str, LimitBudget]]] = defaultdict(dict)
     for budget in budgets(scene.control, scene.now):
         scopes = measured[budget.policy, budget.index]
         scopes.setdefault(budget.scope, {})[budget.kind] = budget
     for policy in _ruling(scene):
         for index, limit in enumerate(policy.spec.limits if policy.spec else ()):
             name = f"{policy.name}/{index}"
-            columns = _columns(limit)
-            rows = [_row(s, kinds, columns) for s, kinds in measured[policy.name, index].items()]
+            shown_parts = [each for each in DISPLAYED if each.terms(limit)]
+            columns = Columns(tuple(each.texts.heading for each in shown_parts))
+            by_scope = measured[policy.name, index]
+            rows = [_row(scope, parts, shown_parts) for scope, parts in by_scope.items()]
             rows.sort(key=lambda row: (row.room, natural(row.key)))
             shown = rows[: MOST if whole == name else SHOWN]
             assert policy.spec is not None
@@ -137,30 +139,25 @@ def _ruling(scene: Scene) -> list[LoadedPolicy]:
     return sorted(scene.control.policies, key=lambda p: p.name) or [scene.control.fallback]
 
 
-def _columns(limit: Limit) -> Columns:
-    return Columns(
-        held=limit.max_concurrent is not None,
-        healthy=limit.min_healthy is not None or limit.others_healthy,
-        rate=limit.rate is not None,
-    )
+def _row(
+    scope: str, parts: dict[str, LimitBudget], shown_parts: Sequence[LimitHandler]
+) -> ScopeRow:
+    cells = tuple(_cell(each, parts.get(each.name)) for each in shown_parts)
+    return ScopeRow(scope, cells, min(budget.room for budget in parts.values()))
 
 
-def _row(scope: str, kinds: dict[BudgetKind, LimitBudget], columns: Columns) -> ScopeRow:
-    return ScopeRow(
-        scope,
-        _measure(kinds.get(BudgetKind.CONCURRENCY)),
-        _measure(kinds.get(BudgetKind.HEALTHY)),
-        _measure(kinds.get(BudgetKind.RATE)),
-        columns,
-    )
-
-
-def _measure(budget: LimitBudget | None) -> Measure | None:
+def _cell(handler: LimitHandler, budget: LimitBudget | None) -> LimitCell:
+    texts = handler.texts
     if budget is None:
-        return None
+        return LimitCell(texts.heading, None, "")
+    text = texts.figure.format(limit=budget.limit, room=budget.room)
+    return LimitCell(texts.heading, _measure(budget), text)
+
+
+def _measure(budget: LimitBudget) -> Measure:
     used, most = budget.used, budget.limit
-    if budget.kind is BudgetKind.HEALTHY:
-        used, most = most, used  # the bar fills up as the number nears what must stay healthy
+    if BY_NAME[budget.kind].least:
+        used, most = most, used  # the bar fills up as the number nears the least
     full = 100 if budget.room == 0 or not most else 100 * used // most
     return Measure(budget.used, budget.limit, budget.room, min(100, full))
 
@@ -192,16 +189,7 @@ def title_of(limit: Limit) -> str:
 
 def _terms(limit: Limit) -> list[str]:
     """Return the terms of the limit as in the policy."""
-    terms = []
-    if limit.max_concurrent is not None:
-        terms.append(f"maxConcurrent {limit.max_concurrent}")
-    if limit.min_healthy is not None:
-        terms.append(f"minHealthy {limit.min_healthy}")
-    if limit.others_healthy:
-        terms.append("othersHealthy")
-    if limit.rate is not None:
-        per = format_duration(limit.rate.per)
-        terms.append(f"rate {limit.rate.count} per {per}, burst {limit.rate.burst}")
+    terms = [term for each in DISPLAYED for term in each.terms(limit)]
     if limit.on_unreachable:
         terms.append(f"onUnreachable {limit.on_unreachable}")
     terms.append(f"classes {', '.join(limit.classes)}" if limit.classes else "classes Pods, Node")

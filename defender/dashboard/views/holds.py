@@ -1,6 +1,7 @@
 """Reasons for which jobs are held, as text, and what a person can do about each."""
 
 from defender.decision.jobs import JobHold
+from defender.decision.limits.table import DISPLAYED
 from kubenode.api.v1alpha1 import Reason
 from kubenode.api.waits import WAITS, sentence
 
@@ -8,9 +9,7 @@ DEFENDER_REASONS = frozenset(reason.value for reason in Reason)
 
 HOLDS = {
     **{reason: sentence(reason) for reason in WAITS},
-    "ConcurrencyLimit": "As many permits as the limit allows are held in its scope.",
-    "RateLimit": "The limit's permits per time are used up.",
-    "MinHealthy": "Too few nodes would stay healthy.",
+    **{each.reason.value: each.texts.hold for each in DISPLAYED},
     "PerNode": "The node was disrupted too often lately.",
     "BreakerOpen": "Too much is wrong in its scope at once.",
     "CommonCause": "Many faults share a kernel, image or revision: repairs cure nothing.",

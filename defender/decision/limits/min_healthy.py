@@ -4,7 +4,9 @@ from defender.decision.census import CensusTally
 from defender.decision.coverage import ScopedLimit
 from defender.decision.limits.case import LimitCase, LimitRefusal
 from defender.decision.limits.demand import Demand
+from defender.decision.limits.handler import LimitHandler, LimitReading, LimitTexts, LimitUse
 from kubenode.api.v1alpha1 import Reason
+from kubenode.api.v1alpha1.defenderpolicy import Limit
 
 
 def min_healthy(
@@ -48,3 +50,39 @@ def _exempt(case: LimitCase, bound: ScopedLimit) -> bool:
 
 STAY = "{need} must stay healthy, {stay} would"
 OTHERS = "all {need} other nodes must be healthy, {stay} are"
+
+
+def _measure(reading: LimitReading) -> LimitUse | None:
+    need = _needed(reading.bound.limit, reading.tally, reading.required)
+    return None if need is None else LimitUse(reading.tally.free, need, reading.tally.free - need)
+
+
+def _needed(limit: Limit, tally: CensusTally, required: Demand) -> int | None:
+    if limit.others_healthy:
+        return max(0, tally.everyone - 1)
+    if required.small:
+        return max(0, tally.members - 1)
+    return None if limit.min_healthy is None else required.stay
+
+
+def _terms(limit: Limit) -> list[str]:
+    least = [] if limit.min_healthy is None else [f"minHealthy {limit.min_healthy}"]
+    return [*least, "othersHealthy"] if limit.others_healthy else least
+
+
+HANDLER = LimitHandler(
+    "minHealthy",
+    Reason.MIN_HEALTHY,
+    min_healthy,
+    _measure,
+    _terms,
+    LimitTexts(
+        hold="Too few nodes would stay healthy.",
+        remedy="more nodes of {scope} must be healthy",
+        heading="Healthy nodes",
+        figure="healthy, {limit} must be",
+    ),
+    least=True,
+    freed_by_health=True,
+    storm=True,
+)

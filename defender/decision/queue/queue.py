@@ -16,6 +16,7 @@ from defender.decision.census import Census, CensusMember, NodeHealth
 from defender.decision.jobs import ObservedJob
 from defender.decision.ledger import JOB, LedgerPermit, PermitLedger
 from defender.decision.limits.case import LimitCase, LimitRefusal
+from defender.decision.limits.table import LIMITS
 from defender.decision.queue.calls import QueueCalls
 from defender.decision.queue.entry import DUE, MOST_PENALTIES, Key, QueueEntry, QueuePlace, key_of
 from defender.decision.queue.line import MOST_WAITING, QueueLine
@@ -28,6 +29,11 @@ from kubenode.api.v1alpha1.permit import Holder
 NEXT = 8
 """Number of next in line that ask again early, in case a call does not reach them."""
 ZONE = "topology.kubernetes.io/zone"
+FREED_BY_HEALTH = (
+    *(each.reason for each in LIMITS if each.freed_by_health),
+    Reason.DISPLACED_PODS,
+)
+"""Reasons that may end when a node becomes healthy."""
 NOT_WAITING = (Reason.UNKNOWN, Reason.STALE_DATA, Reason.STORE_UNAVAILABLE)
 """Reasons for which no slot will be called: the request is wrong, or Kube Defender is not ready."""
 USER = "User"
@@ -189,7 +195,7 @@ class PermitQueue:
         self.news.of_scope(f"node={name}")
         healthy = new is not None and new.health is NodeHealth.HEALTHY
         if new is None or (healthy and (old is None or old.health is not NodeHealth.HEALTHY)):
-            self.news.of_reasons(Reason.MIN_HEALTHY, Reason.DISPLACED_PODS)
+            self.news.of_reasons(*FREED_BY_HEALTH)
 
     def governed(self) -> None:
         """Record that policies changed, so anything may be allowed now."""

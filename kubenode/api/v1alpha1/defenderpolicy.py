@@ -55,6 +55,19 @@ LABEL_OF_SCOPE = CelRule(
 )
 
 
+LIMIT_KINDS = {
+    "max_concurrent": "maxConcurrent",
+    "min_healthy": "minHealthy",
+    "rate": "rate",
+}
+"""Fields of a Limit that limit something, with their names in the CRD."""
+*_FIRST_KINDS, _LAST_KIND = LIMIT_KINDS.values()
+LIMITS_SOMETHING = CelRule(
+    " || ".join(f"has(self.{name})" for name in LIMIT_KINDS.values()),
+    f"limits nothing: write {', '.join(_FIRST_KINDS)} or {_LAST_KIND}",
+)
+
+
 class Limit(Model):
     """Limit on permits in a scope. All limits apply; the strictest one decides."""
 
@@ -94,10 +107,7 @@ class Limit(Model):
             "only scope ControlPlane takes `othersHealthy`: leave it out",
             "othersHealthy",
         ),
-        CelRule(
-            "has(self.maxConcurrent) || has(self.minHealthy) || has(self.rate)",
-            "limits nothing: write maxConcurrent, minHealthy or rate",
-        ),
+        LIMITS_SOMETHING,
     )
 
     @model_validator(mode="after")
@@ -111,7 +121,7 @@ class Limit(Model):
             raise unreachable.broken()
         if self.scope is not LimitScope.CONTROL_PLANE and self.others_healthy:
             raise others.broken()
-        if self.max_concurrent is None and self.min_healthy is None and self.rate is None:
+        if all(getattr(self, name) is None for name in LIMIT_KINDS):
             raise something.broken()
         return self
 

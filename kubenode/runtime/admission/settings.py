@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass, field
 
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.rotation import CertificateLifetimes
 
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.webserver import WebServer
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 
 from starlette.types import ASGIApp
 
-from kubenode.runtime.httplimits import DEFAULT, HttpLimits
+from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 

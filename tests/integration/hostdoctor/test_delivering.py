@@ -12,9 +12,9 @@ from support.host_doctor import alert, group
 from support.running import until
 
 from kubenode.api.v1alpha1.hostevent import HostEventPhase
-from kubenode.runtime.httplimits import HttpLimits
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import ServerUnreachable
+from kubenode.runtime.serverlimits import HttpLimits
 from remedy.hostdoctor import app, desk, limits
 from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
 from remedy.hostdoctor.lifecycle import RETENTION

@@ -53,8 +53,18 @@ def test_the_operator_may_have_a_token_of_its_own(tmp_path: Path, config: Path) 
         (GOOD + 'cert_file = "/x"', "cert_file and key_file go together"),
         (GOOD + 'ca_file = "/no/ca.crt"', "ca_file /no/ca.crt: No such file or directory; put it"),
         (GOOD + 'log_level = "loud"', "log_level 'loud': one of debug, info"),
-        (GOOD + "state_dir = 5", "Expected `str`, got `int` - at `$.state_dir`"),
-        (GOOD + 'colour = "red"', "unknown field `colour`"),
+        (GOOD + "state_dir = 5", "Expected `str`, got `int` - at `$.state_dir`, value 5"),
+        (
+            GOOD + 'colour = "red"',
+            "unknown field `colour`; there are: node, server, agent, ca_file",
+        ),
+        (GOOD + 'colour = "red"', "agent.toml: Object contains unknown field"),
+        (
+            GOOD + "[detectors]\nnpd_configs = 4",
+            "got `int` - at `$.detectors.npd_configs`, value 4",
+        ),
+        (GOOD + "[detectors]\ncolour = 4", "unknown field `colour` - at `$.detectors`"),
+        (GOOD + "[checks.a-b]\nargv = 4", "at `$.checks[...].argv`"),
     ],
 )
 def test_a_wrong_setting_is_named(config: Path, text: str, complaint: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubenode.cli.host_doctor import checked_host_doctor
-from kubenode.cli.settings import RemedyFlags
+from kubenode.cli.remedy_settings import RemedyFlags
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.settings import load
 

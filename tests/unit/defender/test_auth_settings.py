@@ -8,9 +8,12 @@ from support.clock import FakeClock
 
 from defender.server.auth.gate import RequestAuthenticator
 from defender.server.auth.identity import LOOPBACK
+from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.defender_frontends import checked, gate_settings
+from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.permit_client import checked_client
-from kubenode.cli.settings import DefenderFlags, EverythingFlags, RemedyFlags, local
+from kubenode.cli.remedy_settings import RemedyFlags
+from kubenode.cli.settings import local
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.settings import SettingsError, load
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kubenode.cli.dashboard import check_dashboard, proxy_of
-from kubenode.cli.settings import DefenderFlags
+from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.runtime.process import CannotStart
 
 

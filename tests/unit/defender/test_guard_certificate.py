@@ -8,7 +8,7 @@ from support.clock import FakeClock
 from support.tls_world import TlsWorld
 
 from kubenode.cli.defender_frontends import _keeper
-from kubenode.cli.settings import DefenderFlags
+from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.runtime.kube.client import as_dict
 from kubenode.runtime.kube.errors import Forbidden
 from kubenode.runtime.settings import load

@@ -6,7 +6,7 @@ import pytest
 from support.revisions_world import Operator, RevisionApi
 from support.webhook_world import Admission, a_spec
 
-from kubenode.cli.settings import RemedyFlags
+from kubenode.cli.remedy_settings import RemedyFlags
 from kubenode.runtime.settings import SettingsError, load
 from rules.nodekeys import NodeKeys
 

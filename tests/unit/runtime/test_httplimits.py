@@ -11,14 +11,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Message
 
-from kubenode.runtime.httplimits import (
-    BodyBudget,
-    BodyBudgetFull,
-    BodyLimit,
-    HttpLimits,
-    handed_on,
-    read_body,
-)
+from kubenode.runtime.httplimits import BodyBudget, BodyBudgetFull, BodyLimit, handed_on, read_body
+from kubenode.runtime.serverlimits import HttpLimits
 
 
 def test_bodies_of_all_callers_share_one_budget_and_one_address_has_half() -> None:

@@ -1,11 +1,14 @@
+from dataclasses import dataclass
+
 import pytest
-from pydantic import Field
 
-from kubenode.runtime.settings import Settings, SettingsError, load
+from kubenode.runtime.settings import SettingsError, load
+from kubenode.runtime.settings_model import Settings, setting
 
 
+@dataclass(frozen=True)
 class Mine(Settings):
-    workers: int = Field(8, ge=1, description="how many at once")
+    workers: int = setting(8, "How many at once.", "Process", ge=1)
 
 
 def test_flags_win_over_variables_and_those_over_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,7 +27,7 @@ def test_a_wrong_flag_is_named_with_its_value_and_the_remedy() -> None:
 
 def test_a_wrong_variable_is_named_as_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBENODE_WORKERS", "many")
-    with pytest.raises(SettingsError, match=r"KUBENODE_WORKERS='many': .*\(how many at once\)"):
+    with pytest.raises(SettingsError, match=r"KUBENODE_WORKERS='many': .*\(How many at once\)"):
         load(Mine)
 
 
