@@ -7,10 +7,10 @@ Alibaba's and Tencent's node problem detectors, which the rules know.
 
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from agent.detectors.checks import Finding, Findings
+from agent.host.files import HostRoot
 
 log = logging.getLogger(__name__)
 
@@ -147,11 +147,11 @@ def judge(kind: str, names: list[str]) -> Finding:
 
 def on_bus(root: str) -> int:
     """Return the number of NVIDIA GPUs on the PCI bus, whether or not the driver has them."""
-    count = 0
-    for device in Path(root, "sys/bus/pci/devices").glob("*"):
+    count, files = 0, HostRoot(root)
+    for device in files.glob("/sys/bus/pci/devices/*"):
         try:
-            vendor = (device / "vendor").read_text(encoding="ascii").strip()
-            kind = (device / "class").read_text(encoding="ascii").strip()
+            vendor = files.read_text(f"{device}/vendor").strip()
+            kind = files.read_text(f"{device}/class").strip()
         except OSError:
             continue
         count += vendor == _NVIDIA and kind.startswith(_PCI_GPU)

@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.services import cri
 from agent.host import Host, HostError, NoSuchUnit, Unit
+from agent.host.files import HostRoot
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock
 
@@ -199,19 +199,20 @@ def which_runtime(
         named = next((candidate for candidate in known if candidate.socket == socket), None)
         return named or Runtime("", socket, "ContainerRuntimeUnhealthy")
     folders = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+    files = HostRoot(root)
     for candidate in known:
         places = [
             candidate.socket.lstrip("/"),
             *(f"{folder}/{candidate.unit}" for folder in folders),
         ]
-        if any(Path(root, place).exists() for place in places):
+        if any(files.exists(place) for place in places):
             return candidate
     return known[0]
 
 
 def under(root: str, path: str) -> str:
     """Return where a file of the host is mounted."""
-    return str(Path(root, path.lstrip("/")))
+    return str(HostRoot(root).path(path))
 
 
 def kubelet(port: int, seconds: float) -> MonitoredService:
