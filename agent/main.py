@@ -96,7 +96,7 @@ async def run(loaded: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises CannotStart, or an ExceptionGroup of what failed."""
     clock = SystemClock()
     files = HostRoot(loaded.host_root)
-    host = SystemdHost(files.bus_address(), loaded.boot_id_file)
+    host = SystemdHost(files.bus_address(), str(files.path(loaded.boot_id_file)))
     if not host.boot_id():
         raise CannotStart(f"boot_id_file {loaded.boot_id_file} cannot be read: nothing may be done")
     state = Path(loaded.state_dir)

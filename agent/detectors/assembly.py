@@ -76,9 +76,7 @@ def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
     owners.update(dict.fromkeys(conditions, file))
 
 
-def read(
-    patterns: Sequence[str], files: HostRoot
-) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+def read(patterns: Sequence[str], host: HostRoot) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
     """Return the content of each monitor's file by path, and what is wrong with other files.
 
     patterns: paths of the host; those below OWN_FOLDER are the agent's own, as of a Pod's ConfigMap
@@ -86,13 +84,13 @@ def read(
     monitors: dict[str, Mapping[str, Any]] = {}
     complaints = []
     for pattern in patterns:
-        source = HostRoot() if pattern.startswith(OWN_FOLDER) else files
-        paths = source.glob(pattern)
+        files = HostRoot() if pattern.startswith(OWN_FOLDER) else host
+        paths = files.glob(pattern)
         if not paths and not glob.has_magic(pattern):
             complaints.append(f"{pattern}: no such file; put it there or take it off npd_configs")
         for path in paths:
             try:
-                monitors[path] = _monitor(source.read_bytes(path))
+                monitors[path] = _monitor(files.read_bytes(path))
             except OSError as error:
                 complaints.append(f"{path}: {error.strerror}")
             except ValueError as error:

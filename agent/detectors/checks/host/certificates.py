@@ -8,7 +8,6 @@ renew after 70 to 90 % of it, so a certificate for one day is not late two hours
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.host.files import HostRoot
@@ -35,25 +34,21 @@ class Certificates:
     """Checks certificates. files: paths with * and ? as in a shell; missing ones are ignored."""
 
     def __init__(self, files: Sequence[str], days: float, clock: Clock, root: str = "/") -> None:
-        self._files, self._days, self._clock = tuple(files), days, clock
-        self._host = HostRoot(root)
+        self._patterns, self._days, self._clock = tuple(files), days, clock
+        self._files = HostRoot(root)
 
     def inspect(self) -> Findings:
         """Check the files. Raises OSError, and ValueError for an unreadable certificate."""
         lives = []
-        for pattern in self._files:
-            for path in self._host.glob(pattern):
-                lives += read(path, self._host.path(path))
+        for pattern in self._patterns:
+            for path in self._files.glob(pattern):
+                lives += read(path, self._files)
         return {CONDITION: judge(lives, self._clock.now(), timedelta(days=self._days))}
 
 
-def read(path: str, place: Path) -> list[Life]:
-    """Return the validity of a file's first certificate; the others are its chain.
-
-    path: of the host, for people
-    place: where the agent finds it
-    """
-    with open(place, "rb") as file:
+def read(path: str, files: HostRoot) -> list[Life]:
+    """Return the validity of a file's first certificate; the others are its chain."""
+    with open(files.path(path), "rb") as file:
         content = file.read(MOST)
     if BEGIN not in content:
         return []  # a file with a key only

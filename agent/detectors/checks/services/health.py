@@ -123,9 +123,15 @@ def http(
     return lambda: _get(tried, "/healthz", lambda: asyncio.open_connection(host, port), seconds)
 
 
-def docker_ping(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
+def docker_ping(
+    socket: str, seconds: float, files: HostRoot
+) -> Callable[[], Awaitable[HealthAnswer]]:
     tried = f"GET /_ping over {socket}"
-    return lambda: _get(tried, "/_ping", lambda: asyncio.open_unix_connection(socket), seconds)
+
+    def connect() -> Awaitable[Streams]:
+        return asyncio.open_unix_connection(files.path(socket))
+
+    return lambda: _get(tried, "/_ping", connect, seconds)
 
 
 async def _get(
@@ -151,14 +157,16 @@ async def _get(
     return HealthAnswer(code == "200", f"{tried}: {code}")
 
 
-def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
+def runtime(
+    socket: str, seconds: float, files: HostRoot = cri.OWN_FILES
+) -> Callable[[], Awaitable[HealthAnswer]]:
     """Return a CRI call Status. Only RuntimeReady counts; the kubelet reports the network's
     state.
     """
 
     async def ask() -> HealthAnswer:
         try:
-            ready = await cri.status(socket, seconds)
+            ready = await cri.status(socket, seconds, files)
         except cri.NoAnswer as error:
             return HealthAnswer(False, str(error))
         for condition in ready:
@@ -210,11 +218,6 @@ def which_runtime(
     return known[0]
 
 
-def under(root: str, path: str) -> str:
-    """Return where a file of the host is mounted."""
-    return str(HostRoot(root).path(path))
-
-
 def kubelet(port: int, seconds: float) -> MonitoredService:
     return MonitoredService(
         *("KubeletUnhealthy", "KubeletUnhealthy", "KubeletIsHealthy"),
@@ -232,12 +235,12 @@ def kube_proxy(port: int, seconds: float) -> MonitoredService:
 def docker(seconds: float, root: str = "/") -> MonitoredService:
     return MonitoredService(
         *("ContainerRuntimeUnhealthy", "DockerUnhealthy", "ContainerRuntimeIsHealthy"),
-        *("runtime", "docker.service", docker_ping(under(root, "/run/docker.sock"), seconds)),
+        *("runtime", "docker.service", docker_ping("/run/docker.sock", seconds, HostRoot(root))),
     )
 
 
 def container_runtime(chosen: Runtime, seconds: float, root: str = "/") -> MonitoredService:
     return MonitoredService(
         *("ContainerRuntimeUnhealthy", chosen.reason, "ContainerRuntimeIsHealthy"),
-        *("runtime", chosen.unit, runtime(under(root, chosen.socket), seconds)),
+        *("runtime", chosen.unit, runtime(chosen.socket, seconds, HostRoot(root))),
     )
