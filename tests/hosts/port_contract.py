@@ -1,6 +1,7 @@
 """What every port of a host holds to, simulated or real. As a program: on the host it runs on."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable
 
@@ -52,9 +53,14 @@ async def contract(ports: Ports, name: str) -> list[str]:
 
 
 if __name__ == "__main__":
+    from agent.host.files import HostRoot
     from agent.host.real.build import real_ports
     from agent.host.systemd import SystemdHost
 
-    ports = real_ports(SystemdHost(), "https://127.0.0.1:6443", "/var/lib/contract")
+    files = HostRoot(os.environ.get("KUBENODE_AGENT_HOST_ROOT", "/"))
+    state = "/var/lib/kubenode-agent/contract"
+    ports = real_ports(
+        SystemdHost(files.bus_address()), "https://127.0.0.1:6443", state, files.root
+    )
     broken = asyncio.run(contract(ports, "contract-1"))
     sys.exit(f"does not hold: {', '.join(broken)}" if broken else 0)
