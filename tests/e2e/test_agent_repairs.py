@@ -12,7 +12,9 @@ import pytest
 from support.agent_jobs import Operator, an_agent_job, asked
 from support.agent_pod import install_agent_pod, pod_binds
 from support.agent_service import AGENT, EVERY_UNIT, STATE, AgentHost, binds, install_agent
+from support.clock import T0
 from support.control_plane import ControlPlane
+from support.expired import pair_of
 from support.hosts import Host, Hosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -132,6 +134,14 @@ def test_the_ports_of_a_real_host_hold_to_their_contract(actor: AgentHost) -> No
     program = f"{STATE}/port_contract.py"
     actor.host.write(program, CONTRACT.read_text())
     actor.run("python3", program)
+    # As kubelet writes it: a link with a full path.
+    folder = "/var/lib/kubelet/pki"
+    pair = pair_of("mended", T0, T0 + timedelta(days=1)).decode()
+    actor.host.write(f"{folder}/kubelet-client-1.pem", pair, 0o600)
+    link = f"{folder}/kubelet-client-current.pem"
+    actor.host.run("ln", "-sfn", f"{folder}/kubelet-client-1.pem", link)
+    actor.run("python3", program, "certificate")
+    actor.host.run("rm", "-r", folder)
 
 
 def test_a_process_is_ended_by_its_exact_identity_alone(actor: AgentHost, ask: Asked) -> None:
