@@ -33,14 +33,16 @@ class HostRoot:
         """Whether the host's root is not the agent's own, as in a Pod."""
         return self.root != OWN_ROOT
 
-    def path(self, path: str) -> Path:
+    def path(self, path: str, *, last: bool = True) -> Path:
         """Return where the agent finds the host's file. A path without a slash starts at the
         root.
+
+        last: False: the last part stays as it is, even if it is a link
         """
         below = path.lstrip("/")
         if not self.mounted or f"{below}/".startswith(_KERNEL):
             return Path(self.root, below)
-        return Path(self.root, resolve_links(Path(self.root), path).lstrip("/"))
+        return Path(self.root, resolve_links(Path(self.root), path, last=last).lstrip("/"))
 
     def read_text(self, path: str) -> str:
         return self.path(path).read_text(encoding="utf-8", errors="replace")

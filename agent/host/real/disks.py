@@ -103,7 +103,7 @@ class RealDisks:
             for place in places:
                 if file.path.startswith(f"{place.folder}/"):
                     below = file.path.removeprefix(f"{place.folder}/").split("/")
-                    folder = str(self._files.path(place.folder))
+                    folder = str(self._files.path(place.folder, last=False))
                     return _unlink(folder, below, file, self._proc)
         raise HostError(f"{file.path} is in none of the folders that are cleaned")
 
@@ -147,7 +147,9 @@ def open_files(proc: Path) -> frozenset[Key]:
 def _walk(place: CleanupFolder, files: HostRoot) -> Iterator[tuple[OldFile, Key]]:
     wanted = re.compile(place.pattern)
     try:
-        root = os.open(files.path(place.folder), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        root = os.open(
+            files.path(place.folder, last=False), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        )
     except OSError:
         return  # the folder does not exist on this host
     try:

@@ -124,6 +124,23 @@ async def test_links_second_names_open_files_and_spared_folders_stay(tmp_path: P
         await disks.remove(type(only)("/home/x/y", 1, only.modified, 1))
 
 
+async def test_folders_to_clean_are_those_below_the_root_and_no_links(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "data/log").mkdir(parents=True)
+    (tmp_path / "data/log/a.1").write_text("x")
+    (tmp_path / "var").symlink_to("/data")
+    place = CleanupFolder("/var/log", r".+\.1")
+    disks = RealDisks(COMMANDS, HostRoot(str(tmp_path)), places={"logs": [place]})
+    (file,) = await disks.removable("logs")
+    assert file.path == "/var/log/a.1"
+    (tmp_path / "data/log").rename(tmp_path / "data/old")
+    (tmp_path / "data/log").symlink_to("/data/old")
+    assert await disks.removable("logs") == [] and not await disks.remove(file)
+    (tmp_path / "data/log").unlink()
+    (tmp_path / "data/old").rename(tmp_path / "data/log")
+    assert await disks.remove(file) and not (tmp_path / "data/log/a.1").exists()
+
+
 async def test_a_file_that_was_replaced_meanwhile_stays(tmp_path: Path) -> None:
     disks = RealDisks(COMMANDS, FILES, places={"logs": [CleanupFolder(str(tmp_path), r".+\.1")]})
     (tmp_path / "a.1").write_text("x")
