@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection, Iterator
+from functools import partial
 
 from agent.detectors import Detector, Sink
 from agent.detectors.checks import Check
@@ -119,7 +120,9 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
     if (smart := given.smart).enabled:
         yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
     if given.gpu.enabled and HostRoot(root).exists(gpu.DRIVER):
-        read = gpu.GpuCheck(given.gpu.expected, gpu.pynvml, root).inspect
+        read = gpu.GpuCheck(
+            given.gpu.expected, partial(gpu.host_nvml, HostRoot(root)), root
+        ).inspect
         yield reading(Reading("gpu", gpu.CONDITIONS, read), given.gpu.every_seconds, LEVELS)
 
 
