@@ -23,6 +23,7 @@ from agent.detectors.metadata.settings import Metadata
 from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.heartbeat import Heartbeat
 from agent.host import Host
+from agent.host.files import HostRoot
 from agent.host.ports import Ports
 from agent.jobpermits import JobPermits
 from agent.journal import Journal
@@ -134,7 +135,7 @@ class Agent:
     detectors: watch the host and report through `outbox`
     limit: limit of local restarts; None: no local repairs
     renewed: called once, after the first renewal of the Lease
-    host_root: where the host's files are mounted, for reading
+    host_root: where the host's root is mounted
     settle: seconds that a unit must stay up to count as started
     checks: checks that RunCheck may run, by name
     collector: collects diagnostics
@@ -200,6 +201,7 @@ class Agent:
             scripts or {},
             metadata=metadata or Metadata(),
             components=self.components.engine if self.components is not None else None,
+            files=HostRoot(host_root),
         )
         core = AgentCore(
             KubeJobs(kube),

@@ -8,8 +8,8 @@ import logging
 import platform
 import random
 from collections.abc import Mapping
-from pathlib import Path
 
+from agent.host.files import HostRoot
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError, NotFound
@@ -31,7 +31,7 @@ def host(boot_id: str, agent: str, root: str = "/") -> Mapping[str, str]:
     """Return `status.host`. root: where the host's files are, `/host` in a DaemonSet."""
     fields = {
         "bootID": boot_id,
-        "os": _os(Path(root) / OS_RELEASE.lstrip("/")),
+        "os": _os(HostRoot(root)),
         "kernel": platform.release(),
         "arch": arch(),
         "agent": agent,
@@ -45,11 +45,11 @@ def arch() -> str:
     return _ARCH.get(machine, machine)
 
 
-def _os(path: Path) -> str:
+def _os(files: HostRoot) -> str:
     """Return the operating system, such as `debian-12`; "" if the file does not tell."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = files.read_text(OS_RELEASE).splitlines()
+    except OSError:
         return ""
     values = dict(line.split("=", 1) for line in lines if "=" in line)
     parts = (values.get(name, "").strip("\"'") for name in ("ID", "VERSION_ID"))

@@ -15,6 +15,7 @@ from agent.detectors.metadata.assembly import detectors as watch_metadata
 from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import Bundles
 from agent.diagnostics.upload import OperatorStore
+from agent.host.files import HostRoot
 from agent.host.real.build import real_ports
 from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
@@ -56,7 +57,7 @@ The node agent: does on this host what jobs ask of it. CONFIG is a TOML file
   bootstrap_token_file  for the first certificate, where the agent keeps its own
   certificate_life      of those that it asks for, default 720h
   state_dir             default /var/lib/kubenode-agent
-  host_root             where the host's files are, default /
+  host_root             where the host's root is mounted, default /; /host in the DaemonSet
   log_level             debug, info, warning, error
   checks                what RunCheck may run; in the file alone: [checks.NAME] argv, sha256
   detectors             what is watched, and its limits; in the file alone: [detectors.NAME]
@@ -94,7 +95,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
 async def run(loaded: AgentSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises CannotStart, or an ExceptionGroup of what failed."""
     clock = SystemClock()
-    host = SystemdHost(boot_id_file=loaded.boot_id_file)
+    files = HostRoot(loaded.host_root)
+    host = SystemdHost(files.bus_address(), str(files.path(loaded.boot_id_file)))
     if not host.boot_id():
         raise CannotStart(f"boot_id_file {loaded.boot_id_file} cannot be read: nothing may be done")
     state = Path(loaded.state_dir)
@@ -152,9 +154,9 @@ def _agent(
 ) -> Agent:
     state, clock = Path(loaded.state_dir), kube.clock
     store = OperatorStore(operator, loaded.agent_name) if operator is not None else None
-    collector = DiagnosticsCollector(Bundles(state / DIAGNOSTICS), clock, store)
+    collector = DiagnosticsCollector(Bundles(state / DIAGNOSTICS), clock, store, loaded.host_root)
     diagnostics = Diagnostics(collector, host, loaded.node, loaded.agent_name)
-    ports = real_ports(host, loaded.server, loaded.state_dir)
+    ports = real_ports(host, loaded.server, loaded.state_dir, loaded.host_root)
     return Agent(
         kube,
         host,
@@ -165,6 +167,7 @@ def _agent(
         HostProbes(
             host,
             loaded.state_dir,
+            loaded.host_root,
             diagnostics=diagnostics,
             time=ports.time,
             containers=ports.containers,

@@ -1,5 +1,7 @@
 """Runs a program of the host, without a shell and with a time limit.
 
+An agent in a Pod starts it in the host's namespaces, where it finds the host's tools and files.
+
 The program has a process group of its own. When it ends or times out, the rest of the group is
 killed, so that a child that keeps the output open does not block the agent. A process that the
 kernel does not let die is left alone.
@@ -15,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.host import HostError
+from agent.host.files import OWN_ROOT
 
 ENVIRONMENT: Mapping[str, str] = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -24,6 +27,8 @@ OUTPUT_BYTES = 64 * 1024
 """Bytes of output that are kept, from its end, which tells why something failed."""
 DYING_SECONDS = 2.0
 LINE_BYTES = 64 * 1024
+ENTER_HOST = ("nsenter", "--target=1", "--mount", "--uts", "--ipc", "--net", "--")
+"""Starts a program beside process 1 of the host. Source: nsenter(1); it needs `hostPID`."""
 _PART = 65536
 _PARTS = 64
 """Reads after the program ended: as much as a pipe holds, even if a child goes on writing."""
@@ -36,6 +41,7 @@ async def started(
     stderr: int = DEVNULL,
     line_bytes: int = LINE_BYTES,
     program: int | None = None,
+    root: str = OWN_ROOT,
 ) -> AsyncIterator[Process]:
     """Start a program and end it with the block. Raises HostError if it cannot be started.
 
@@ -44,13 +50,21 @@ async def started(
     stdout, stderr: a file descriptor or a constant of asyncio.subprocess
     line_bytes: longest line that is read from a pipe
     program: file descriptor of the program to run instead of the file `argv[0]`
+    root: where the host's root is mounted; elsewhere than at `/` the host's namespaces are entered
     """
     by_handle: dict[str, Any] = {}
+    command = list(argv)
     if program is not None:
-        by_handle = {"executable": f"/proc/self/fd/{program}", "pass_fds": (program,)}
+        by_handle = {"pass_fds": (program,)}
+        if root == OWN_ROOT:
+            by_handle["executable"] = f"/proc/self/fd/{program}"
+        else:
+            command[0] = f"/proc/self/fd/{program}"
+    if root != OWN_ROOT:
+        command = [*ENTER_HOST, *command]
     try:
         process = await asyncio.create_subprocess_exec(
-            *argv,
+            *command,
             **by_handle,
             stdin=DEVNULL,
             stdout=stdout,
@@ -75,14 +89,19 @@ async def started(
 
 
 async def run(
-    argv: Sequence[str], limit: float, output_bytes: int = OUTPUT_BYTES, program: int | None = None
+    argv: Sequence[str],
+    limit: float,
+    output_bytes: int = OUTPUT_BYTES,
+    program: int | None = None,
+    root: str = OWN_ROOT,
 ) -> tuple[int, str]:
     """Run a program; return its exit status (negative: the signal) and the end of its output.
 
     Raises HostError if it cannot be started, TimeoutError if it takes longer than `limit` seconds.
     """
     with Output(output_bytes, end=True) as output:
-        async with started(argv, output.inlet, output.inlet, program=program) as process:
+        streams = output.inlet, output.inlet
+        async with started(argv, *streams, program=program, root=root) as process:
             output.close_inlet()
             async with asyncio.timeout(limit):
                 code = await process.wait()

@@ -79,8 +79,8 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         itself
     certificate_life: lifetime of the certificates that the agent requests, such as `720h`
     state_dir: folder of the journal; must survive reboots
-    boot_id_file: file of the kernel with the boot ID
-    host_root: where the host's files are mounted, for files that are only read; set by a DaemonSet
+    boot_id_file: file of the host's kernel with the boot ID
+    host_root: where the host's root is mounted; set by a DaemonSet
     checks: programs for RunCheck, by name; file only
     detectors: what is watched, see agent.detectors.settings; file only
     local: repairs without a request, see agent.local; file only

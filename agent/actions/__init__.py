@@ -28,6 +28,7 @@ from agent.actions.units import UnitAction
 from agent.detectors.metadata.settings import Metadata
 from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.host import Host, UnitVerb
+from agent.host.files import HostRoot
 from agent.host.ports import Ports
 from agent.outcome import StepOutcome
 from agent.request import StepRequest
@@ -53,6 +54,7 @@ class Bench:
     scripts: scripts that RunScript may run, by name
     metadata: settings of the cloud's metadata service
     components: components of this host; None: the agent manages none
+    files: files of the host, for checks and scripts
     """
 
     host: Host
@@ -65,6 +67,7 @@ class Bench:
     scripts: Mapping[str, AllowedScript] = field(default_factory=dict)
     metadata: Metadata = field(default_factory=Metadata)
     components: ComponentRepairs | None = None
+    files: HostRoot = field(default_factory=HostRoot)
 
 
 class Action(Protocol):

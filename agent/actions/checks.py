@@ -14,11 +14,13 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.outcome import NO_ANSWER, TOO_LATE, StepOutcome, boot_cut, done, failed
 from agent.programs import run
 from agent.request import StepRequest
@@ -68,8 +70,9 @@ class RunCheck:
             why = f"check {name} is not in the agent's configuration, which has {known}"
             return failed(why, NO_ANSWER)
         try:
-            with opened(check) as program:
-                code, output = await run(check.argv, limit, program=program)
+            with opened(check, bench.files) as program:
+                root = bench.files.root
+                code, output = await run(check.argv, limit, program=program, root=root)
         except HostError as error:
             return failed(f"check {name}: {error}", NO_ANSWER)
         except TimeoutError:
@@ -90,7 +93,7 @@ class RunCheck:
 
 
 @contextmanager
-def opened(check: AllowedCheck) -> Iterator[int]:
+def opened(check: AllowedCheck, files: HostRoot) -> Iterator[int]:
     """Open a sealed copy of the program in memory; yield its file descriptor.
 
     The copy cannot change. Raises HostError if its digest is not the listed one.
@@ -99,7 +102,7 @@ def opened(check: AllowedCheck) -> Iterator[int]:
     program = -1
     try:
         program = _new_memory()
-        digest = _copy(path, program)
+        digest = _copy(files.path(path), program)
         fcntl.fcntl(program, fcntl.F_ADD_SEALS, SEALS)
     except OSError as error:
         _close(program)
@@ -124,7 +127,7 @@ def _new_memory() -> int:
     return os.memfd_create("check", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)  # before Linux 6.3
 
 
-def _copy(path: str, program: int) -> str:
+def _copy(path: Path, program: int) -> str:
     """Copy the file; return the digest of the copied bytes."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb") as file, open(program, "wb", closefd=False) as copy:

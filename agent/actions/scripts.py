@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agent.actions.allowlist import AllowedScript
 from agent.actions.repair import STANDS, Repair, params_of, ports_of
 from agent.host import Contraindicated, HostError
+from agent.host.files import HostRoot
 from agent.host.ports import CommandResult
 from agent.outcome import TOO_LATE, StepOutcome, done, failed
 from agent.request import StepRequest
@@ -39,7 +40,7 @@ class RunScript(Repair):
             )
         if why := misfit(script, params_of(request)):
             raise Contraindicated(f"script {name}: {why}")
-        read(script)
+        read(script, bench.files)
         return {"script": name, "name": str(request.key)}
 
     async def act(
@@ -48,7 +49,8 @@ class RunScript(Repair):
         script = bench.scripts[before["script"]]
         args = [*script.args, *(f"--{n}={v}" for n, v in sorted(params_of(request).items()))]
         try:
-            ran = await ports_of(bench).scripts.begin(before["name"], read(script), args, limit)
+            program = read(script, bench.files)
+            ran = await ports_of(bench).scripts.begin(before["name"], program, args, limit)
         except TimeoutError:
             return failed(f"script {before['script']}: ended after {limit:.0f} s", TOO_LATE)
         return _outcome(before["script"], ran)
@@ -74,12 +76,12 @@ def misfit(script: AllowedScript, params: Mapping[str, str]) -> str:
     return ""
 
 
-def read(script: AllowedScript) -> bytes:
+def read(script: AllowedScript, files: HostRoot) -> bytes:
     """Return the script's bytes. Raises HostError; Contraindicated if the digest is not as
     listed.
     """
     try:
-        with open(script.path, "rb") as file:
+        with open(files.path(script.path), "rb") as file:
             program = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise HostError(f"{script.path}: {error.strerror}") from error

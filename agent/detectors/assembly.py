@@ -7,7 +7,6 @@ import glob
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from agent.detectors import CONFIG_INVALID, Detector, EventReport, EventSeverity, Sink
@@ -19,10 +18,12 @@ from agent.detectors.checks.npd.monitor import PluginMonitor
 from agent.detectors.logs.assembly import build as build_logs
 from agent.detectors.settings import Detectors
 from agent.host import Host
+from agent.host.files import HostRoot
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
 
 LOG_PLUGINS = ("kmsg", "journald", "filelog")
+OWN_FOLDER = "/etc/kubenode/"
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,7 @@ def detectors(
 
     state_dir: where the log detector stores its state; "": nowhere
     """
-    files, complaints = read(given.npd_configs)
+    files, complaints = read(given.npd_configs, HostRoot(root))
     check_turns, programs, run = Turns(clock), Turns(clock), runner(host, root)
     enabled: list[Detector] = []
     owners: dict[str, str] = {}
@@ -47,7 +48,8 @@ def detectors(
         except config.PluginConfigError as error:
             complaints.append(str(error))
             continue
-        enabled.append(PluginMonitor(monitor, programs, BuiltIns(host, clock, root), run))
+        own = BuiltIns(host, clock, root)
+        enabled.append(PluginMonitor(monitor, programs, own, run, HostRoot(root)))
     logs = build_logs(
         {file: data for file, data in files.items() if data.get("plugin") in LOG_PLUGINS},
         given.logs,
@@ -74,17 +76,21 @@ def claim(owners: dict[str, str], file: str, conditions: Sequence[str]) -> None:
     owners.update(dict.fromkeys(conditions, file))
 
 
-def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
-    """Return the content of each monitor's file by path, and what is wrong with other files."""
+def read(patterns: Sequence[str], host: HostRoot) -> tuple[dict[str, Mapping[str, Any]], list[str]]:
+    """Return the content of each monitor's file by path, and what is wrong with other files.
+
+    patterns: paths of the host; those below OWN_FOLDER are the agent's own, as of a Pod's ConfigMap
+    """
     monitors: dict[str, Mapping[str, Any]] = {}
     complaints = []
     for pattern in patterns:
-        paths = sorted(glob.glob(pattern))
+        files = HostRoot() if pattern.startswith(OWN_FOLDER) else host
+        paths = files.glob(pattern)
         if not paths and not glob.has_magic(pattern):
             complaints.append(f"{pattern}: no such file; put it there or take it off npd_configs")
         for path in paths:
             try:
-                monitors[path] = _monitor(path)
+                monitors[path] = _monitor(files.read_bytes(path))
             except OSError as error:
                 complaints.append(f"{path}: {error.strerror}")
             except ValueError as error:
@@ -92,10 +98,10 @@ def read(patterns: Sequence[str]) -> tuple[dict[str, Mapping[str, Any]], list[st
     return monitors, complaints
 
 
-def _monitor(path: str) -> Mapping[str, Any]:
-    """Read one monitor's file. Raises OSError, ValueError."""
+def _monitor(content: bytes) -> Mapping[str, Any]:
+    """Parse one monitor's file. Raises ValueError."""
     try:
-        data = json.loads(Path(path).read_bytes())
+        data = json.loads(content)
     except ValueError as error:
         raise ValueError(f"is no JSON: {error}") from error
     kinds = (config.PLUGIN, *LOG_PLUGINS)

@@ -13,6 +13,7 @@ from agent.diagnostics.parts import PART_BYTES, PART_SECONDS, PARTS
 from agent.diagnostics.redaction import redacted_beside
 from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError
+from agent.host.files import OWN_ROOT
 from agent.patience import beside
 from agent.programs import run
 from agent.wire import format_time
@@ -60,18 +61,23 @@ class DiagnosticsCollector:
 
     bundles: folder on this host
     store: receives a copy; None: no copy is made
+    root: where the host's root is mounted
     """
 
     bundles: Bundles
     clock: Clock
     store: BundleUploader | None = None
+    root: str = OWN_ROOT
 
     async def collect(self, request: BundleRequest) -> Bundle:
         """Collect and save a bundle. Raises HostError if nothing could be saved."""
         from agent.diagnostics.report import About, page  # loads HTML tables, for one page
 
         end = self.clock.monotonic() + request.limit
-        texts = {part: await _part(part, end - self.clock.monotonic()) for part in request.parts}
+        texts = {
+            part: await _part(part, end - self.clock.monotonic(), self.root)
+            for part in request.parts
+        }
         now = self.clock.now()
         about = About(request.node, request.agent, request.boot_id, format_time(now), request.by)
         files = {f"{part}.txt": text for part, text in texts.items()}
@@ -89,7 +95,7 @@ class DiagnosticsCollector:
             return "", str(error)
 
 
-async def _part(part: str, remaining: float) -> str:
+async def _part(part: str, remaining: float, root: str) -> str:
     """Collect a part. An error takes the place of its output, because the other parts are still
     useful.
     """
@@ -97,7 +103,7 @@ async def _part(part: str, remaining: float) -> str:
     for argv in PARTS[part]:
         seconds = max(min(remaining, PART_SECONDS), 0.1)
         try:
-            _, text = await run(argv, seconds, PART_BYTES)
+            _, text = await run(argv, seconds, PART_BYTES, root=root)
         except HostError as error:
             text = str(error)
         except TimeoutError:

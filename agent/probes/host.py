@@ -5,13 +5,12 @@ PRODUCED declares every field that these answers may have.
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 from agent.host import Host, HostError
 from agent.host.containers import Containers
+from agent.host.files import HostRoot
 from agent.host.ports import CHRONY, TimeService
 from agent.patience import Patience
 from agent.probes import Answer, CannotAnswer, Value, readings, services
@@ -75,6 +74,7 @@ class HostProbes:
     ) -> None:
         self._diagnostics, self._time, self._containers = diagnostics, time, containers
         self._host, self._state_dir, self._root = host, state_dir, root
+        self._files = HostRoot(root)
         self._patience, self._mounts = Patience(), Patience(MOST_MOUNTS)
         self._known: Mapping[str, Callable[[], Awaitable[Answer]]] = {
             "host": self._about,
@@ -121,9 +121,9 @@ class HostProbes:
         if not points:
             return {}
         for point in points:
-            path = Path(self._root, point.lstrip("/"))
             try:
-                await self._mounts.wait_for(partial(os.statvfs, path), MOUNT_SECONDS, point)
+                reading = partial(self._files.statvfs, point)
+                await self._mounts.wait_for(reading, MOUNT_SECONDS, point)
             except CannotAnswer:
                 return {"answers": False}
         return {"answers": True}
@@ -172,7 +172,7 @@ class HostProbes:
         )
         service_states = {
             "kubelet_state": await services.kubelet(self._host),
-            "runtime_state": await services.runtime(self._host),
+            "runtime_state": await services.runtime(self._host, self._files),
             "time_unit": await services.time_daemon(self._host),
         }
         return answer | {name: state for name, state in service_states.items() if state is not None}

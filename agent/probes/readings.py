@@ -8,9 +8,9 @@ import errno
 import os
 import tempfile
 import time
-from pathlib import Path
 
 from agent.detectors.checks.host.mounts import ON_DISKS, TABLE, Mount, parse
+from agent.host.files import HostRoot
 from agent.probes import Answer, Value
 
 IMAGE_FOLDERS = ("var/lib/containerd", "var/lib/containers", "var/lib/docker", "")
@@ -19,6 +19,7 @@ USED_LIMIT_PCT, INODES_LIMIT_PCT = 85.0, 95.0
 """Kubelet's default eviction thresholds: imagefs.available<15%, nodefs.inodesFree<5%."""
 UNINTERRUPTIBLE_SECONDS = 1.0
 """Seconds between two readings. A task in state D at both does more than read a file."""
+NETWORK_NAMESPACES = "run/netns"
 MANY_NAMESPACES = 1024
 """Threshold of network namespaces: kubelets run 110 pods by default, and few sites exceed 500."""
 
@@ -63,8 +64,8 @@ def clock() -> Answer:
 
 def disk(root: str = "/") -> Answer:
     """Usage of the file system of the images, of the space that users may use, as df(1) counts."""
-    folder = next(p for f in IMAGE_FOLDERS if (p := Path(root, f)).is_dir())
-    have = os.statvfs(folder)
+    files = HostRoot(root)
+    have = files.statvfs(next(folder for folder in IMAGE_FOLDERS if files.is_dir(folder)))
     usable = have.f_blocks - have.f_bfree + have.f_bavail
     used = 100.0 * (1 - have.f_bavail / usable) if usable else 100.0
     answer: dict[str, Value] = {"used_pct": round(used, 1)}
@@ -89,7 +90,7 @@ def network_mounts(root: str = "/") -> list[str]:
 
 
 def _mounts(root: str) -> list[Mount]:
-    return list(parse(Path(root, TABLE).read_text(encoding="utf-8", errors="replace")))
+    return list(parse(HostRoot(root).read_text(TABLE)))
 
 
 def write(folder: str) -> Answer:
@@ -118,9 +119,10 @@ def kernel(root: str = "/") -> Answer:
             answer[name] = int(text)
     if (groups := _cgroups(root)) is not None:
         answer["cgroup_count"] = groups
-    namespaces = Path(root, "run/netns")
-    if namespaces.is_dir():
-        answer["netns_count_high"] = len(os.listdir(namespaces)) > MANY_NAMESPACES
+    files = HostRoot(root)
+    if files.is_dir(NETWORK_NAMESPACES):
+        count = len(files.list_names(NETWORK_NAMESPACES))
+        answer["netns_count_high"] = count > MANY_NAMESPACES
     return answer
 
 
@@ -136,7 +138,7 @@ def hangs_in_kernel(root: str = "/", seconds: float = UNINTERRUPTIBLE_SECONDS) -
 def _in_state_d(root: str) -> frozenset[tuple[str, str]]:
     """Return (pid, start time) of the tasks in state D."""
     tasks = set()
-    for entry in os.listdir(Path(root, "proc")):
+    for entry in HostRoot(root).list_names("proc"):
         if not entry.isdecimal():
             continue
         # The name is in brackets and may contain anything, including brackets and blanks.
@@ -168,6 +170,6 @@ def _read(root: str, path: str) -> str:
     file.
     """
     try:
-        return Path(root, path).read_text(encoding="utf-8", errors="replace")
+        return HostRoot(root).read_text(path)
     except OSError:
         return ""

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 
 from agent.host import Host, HostError, NoSuchUnit, Unit
+from agent.host.files import HostRoot
 from agent.probes import CannotAnswer
 
 KUBELET = "kubelet.service"
@@ -25,6 +26,7 @@ KUBELET_STATES = ("running", "stopped", "hung")
 RUNTIME_STATES = ("ok", "hung", "error")
 TIME_STATES = ("active", "inactive", "failed")
 ANSWER_SECONDS = 3.0
+OWN_FILES = HostRoot()
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """First bytes of an HTTP/2 client with an empty SETTINGS frame (RFC 9113, 3.4). A server answers
 with its own SETTINGS frame.
@@ -47,10 +49,12 @@ async def kubelet(host: Host) -> str | None:
     return "hung"
 
 
-async def runtime(host: Host) -> str | None:
+async def runtime(host: Host, files: HostRoot = OWN_FILES) -> str | None:
     """Return `ok`, `hung` or `error`; None without a known runtime.
 
     `ok` means that its API answers, not that it can start a container.
+
+    files: where its socket is
     """
     for name, socket in RUNTIMES:
         unit = await _unit(host, name)
@@ -60,7 +64,8 @@ async def runtime(host: Host) -> str | None:
             return "error"
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
-                reply = await _talk(await asyncio.open_unix_connection(socket), _HTTP2_PREFACE)
+                streams = await asyncio.open_unix_connection(files.path(socket))
+                reply = await _talk(streams, _HTTP2_PREFACE)
                 return "ok" if reply else "hung"
         return "hung"
     return None

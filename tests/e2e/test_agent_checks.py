@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.agent_pod import pod_binds, pod_command, write_pod
 from support.agent_service import SERVICE, binds
 from support.components import in_ci
 from support.hosts import Host, Hosts
@@ -17,6 +18,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 RUNNER = Path(__file__).parents[1] / "hosts" / "watching_host.py"
 CONFINED = re.compile("(No|Capability|Protect|Private|Restrict|Lock)[A-Za-z]+=")
 LOG = "var/log/watching.jsonl"
+CONFIG = "/etc/kubenode/agent.toml"
 SETTINGS = """
 node = "checks"
 server = "http://127.0.0.1:1"
@@ -112,10 +114,16 @@ class Watched:
             time.sleep(0.05)
 
 
+@pytest.fixture(scope="module", params=["service", "pod"])
+def installation(request: pytest.FixtureRequest) -> str:
+    """How the agent is installed."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def disk(installation: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An ext4 filesystem of its own, which the host gets too; a mere folder without loops."""
-    folder = tmp_path_factory.mktemp("disk")
+    folder = tmp_path_factory.mktemp(f"disk-{installation}")
     image, place = folder / "image", folder / "mounted"
     place.mkdir()
     with image.open("wb") as file:
@@ -135,10 +143,18 @@ def confinement() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
-    bound = {**binds(), RUNNER: "/opt/kubenode/watching_host.py"}
-    host = hosts.boot("checks", bind=bound, args=[f"--bind={disk}:/mnt/disk"])
-    host.write("/etc/kubenode/agent.toml", SETTINGS)
+def watched(installation: str, hosts: Hosts, disk: Path) -> Iterator[Watched]:
+    """The same checks as confined as the service is, and in the Pod of the DaemonSet."""
+    in_pod = installation == "pod"
+    bound = {**(pod_binds() if in_pod else binds()), RUNNER: "/opt/kubenode/watching_host.py"}
+    args = [f"--bind={disk}:/mnt/disk"]
+    host = hosts.boot(f"checks-{installation[0]}", bind=bound, args=args)
+    program = ["/usr/bin/python3", "-P", "/opt/kubenode/watching_host.py", CONFIG]
+    if in_pod:
+        write_pod(host, host.name, "https://127.0.0.1:1", SETTINGS)
+        program = pod_command(*program)
+    else:
+        host.write(CONFIG, SETTINGS)
     host.write("/etc/npd/custom.json", json.dumps(MONITOR))
     host.write("/opt/hangs", HANGS, 0o755)
     host.write("/etc/broken", "not broken")
@@ -152,9 +168,8 @@ def watched(hosts: Hosts, disk: Path) -> Iterator[Watched]:
     host.run("systemctl", "start", "kubelet.service", "containerd.service")
     host.run(
         *("systemd-run", "--unit=watching", f"--property=StandardOutput=file:/{LOG}"),
-        *confinement(),
-        *("--setenv=PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib", "/usr/bin/python3", "-P"),
-        *("/opt/kubenode/watching_host.py", "/etc/kubenode/agent.toml"),
+        *([] if in_pod else confinement()),
+        *("--setenv=PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib", *program),
     )
     yield Watched(host)
     host.destroy()

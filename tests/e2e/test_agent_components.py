@@ -29,9 +29,12 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     ]
 
 
-@pytest.fixture(scope="module")
-def host(hosts: Hosts, packages: list[Path]) -> Iterator[ComponentHost]:
-    made = ComponentHost(hosts, "parts")
+@pytest.fixture(scope="module", params=["service", "pod"])
+def host(
+    request: pytest.FixtureRequest, hosts: Hosts, packages: list[Path]
+) -> Iterator[ComponentHost]:
+    """The same components through the service and through the Pod of the DaemonSet."""
+    made = ComponentHost(hosts, f"parts-{request.param[0]}", in_pod=request.param == "pod")
     serve(made.host, packages)
     made.host.write("/etc/dpkg/dpkg.cfg.d/tests", "force-unsafe-io\n")
     yield made

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.agent_service import binds
+from support.agent_pod import SETTINGS, pod_binds, pod_command, write_pod
+from support.agent_service import STATE, binds
 from support.hosts import Host, Hosts
 from support.kmsg import Kmsg
 
@@ -44,7 +45,7 @@ def settings(name: str, kernel: str) -> str:
     return f"""
 node = "logs"
 server = "http://127.0.0.1:1"
-state_dir = "/var/lib/{name}"
+state_dir = "{STATE}/{name}"
 [detectors]
 npd_configs = ["/etc/npd/*.json"]
 [detectors.logs]
@@ -59,17 +60,19 @@ enabled = false
 class Watching:
     """The log detector on a host, as a unit of its own; what it tells is in a file."""
 
-    def __init__(self, host: Host, name: str, kernel: str) -> None:
+    def __init__(self, host: Host, name: str, kernel: str, *, in_pod: bool) -> None:
         self.host, self.name = host, name
         self._log = f"var/log/{name}.jsonl"
-        host.write(f"/etc/kubenode/{name}.toml", settings(name, kernel))
+        folder = SETTINGS if in_pod else "/etc/kubenode"
+        host.write(f"{folder}/{name}.toml", settings(name, kernel))
+        program = ["python3", "-P", "/opt/kubenode/watching_host.py", f"/etc/kubenode/{name}.toml"]
+        self._command = pod_command(*program) if in_pod else program
 
     def start(self) -> None:
         self.host.run(
             *("systemd-run", f"--unit={self.name}", "--collect"),
             f"--property=StandardOutput=append:/{self._log}",
-            *("--setenv=PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib", "/usr/bin/python3", "-P"),
-            *("/opt/kubenode/watching_host.py", f"/etc/kubenode/{self.name}.toml"),
+            *("--setenv=PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib", *self._command),
         )
 
     def stop(self) -> None:
@@ -103,10 +106,11 @@ class Watching:
 class World:
     """One host, two detectors: one has the kernel's lines from the journal, one from a device."""
 
-    def __init__(self, host: Host, journald: Kmsg, device: Kmsg) -> None:
+    def __init__(self, host: Host, journald: Kmsg, device: Kmsg, *, in_pod: bool) -> None:
         self.host, self.pipes = host, (journald, device)
-        self.by_journal = Watching(host, "byjournal", 'kernel = "journal"')
-        self.by_device = Watching(host, "bydevice", 'kernel = "kmsg"\nkmsg = "/mnt/kmsg"')
+        self.by_journal = Watching(host, "byjournal", 'kernel = "journal"', in_pod=in_pod)
+        kernel = 'kernel = "kmsg"\nkmsg = "/mnt/kmsg"'
+        self.by_device = Watching(host, "bydevice", kernel, in_pod=in_pod)
         self.both = (self.by_journal, self.by_device)
 
     def kernel_says(self, text: str, **how: Any) -> None:
@@ -117,13 +121,16 @@ class World:
         self.host.run("sh", "-c", 'printf "%s\\n" "$1" > /run/say', "sh", text)
 
 
-@pytest.fixture(scope="module")
-def world(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+@pytest.fixture(scope="module", params=["service", "pod"])
+def world(
+    request: pytest.FixtureRequest, hosts: Hosts, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[World]:
+    in_pod = request.param == "pod"
     folder = tmp_path_factory.mktemp("kmsg")
     journald, device = Kmsg(folder / "journald"), Kmsg(folder / "device")
     host = hosts.boot(
-        "logs",
-        bind={**binds(), RUNNER: "/opt/kubenode/watching_host.py"},
+        f"logs-{request.param[0]}",
+        bind={**(pod_binds() if in_pod else binds()), RUNNER: "/opt/kubenode/watching_host.py"},
         args=[
             *("--capability=CAP_SYSLOG", f"--bind={journald.path}:/dev/kmsg"),
             f"--bind={device.path}:/mnt/kmsg",
@@ -137,7 +144,9 @@ def world(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
     # Opened for both, the pipe never ends.
     host.run("systemd-run", "--unit=hold", "sh", "-c", "sleep infinity <> /run/say")
     host.run("systemctl", "start", "kubelet.service")
-    made = World(host, journald, device)
+    if in_pod:
+        write_pod(host, host.name, "https://127.0.0.1:1", "")
+    made = World(host, journald, device, in_pod=in_pod)
     for one in made.both:
         one.start()
     for one in made.both:

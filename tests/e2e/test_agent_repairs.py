@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 from support.agent_jobs import Operator, an_agent_job, asked
-from support.agent_service import AGENT, EVERY_UNIT, AgentHost, binds, install_agent
+from support.agent_pod import install_agent_pod, pod_binds
+from support.agent_service import AGENT, EVERY_UNIT, STATE, AgentHost, binds, install_agent
+from support.clock import T0
 from support.control_plane import ControlPlane
+from support.expired import pair_of
 from support.hosts import Host, Hosts
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
-NAME = "mended"
+NAME = "mend"
 CONTRACT = Path(__file__).parents[1] / "hosts" / "port_contract.py"
 DATA = "/srv/data"
 SCRIPT = "/opt/scripts/greet"
@@ -53,10 +56,16 @@ ExecStart=/usr/sbin/ip -force -batch /etc/network/lines
 """What applies a configuration, as Debian's unit of this name does, without its hosts' wonders."""
 
 
+@pytest.fixture(scope="module", params=["service", "pod"])
+def installation(request: pytest.FixtureRequest) -> str:
+    """How the agent is installed."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def disk(installation: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A block device of 16 MB with an ext4 on it."""
-    image = tmp_path_factory.mktemp("disk") / "image"
+    image = tmp_path_factory.mktemp(f"disk-{installation}") / "image"
     subprocess.run(["truncate", "--size=16M", image], check=True)
     subprocess.run(["mkfs.ext4", "-q", image], check=True)
     loop = subprocess.run(
@@ -67,15 +76,23 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def actor(hosts: Hosts, control_plane: ControlPlane, disk: str) -> Iterator[AgentHost]:
-    host = hosts.boot(NAME, bind=binds(), args=[f"--bind={disk}", "--capability=CAP_NET_ADMIN"])
+def actor(
+    installation: str, hosts: Hosts, control_plane: ControlPlane, disk: str
+) -> Iterator[AgentHost]:
+    """The same repairs through the service and through the Pod of the DaemonSet."""
+    name, in_pod = f"{NAME}-{installation[0]}", installation == "pod"
+    host = hosts.boot(
+        name,
+        bind=pod_binds() if in_pod else binds(),
+        args=[f"--bind={disk}", "--capability=CAP_NET_ADMIN"],
+    )
     host.write(SCRIPT, GREETING, 0o755)
     host.write("/opt/scripts/ran", "")
     # A real host may write these; of the shared kernel's they are the host's network's own.
     host.run("mount", "-o", "remount,bind,rw", "/proc/sys")
-    made = install_agent(host, control_plane, NAME)
-    text = host.read("/etc/kubenode/agent.toml").replace(EVERY_UNIT, SETTINGS)
-    host.write("/etc/kubenode/agent.toml", text)
+    install = install_agent_pod if in_pod else install_agent
+    made = install(host, control_plane, name)
+    host.write(made.config, host.read(made.config).replace(EVERY_UNIT, SETTINGS))
     host.run("systemctl", "restart", AGENT)
     yield made
     host.destroy()
@@ -90,12 +107,12 @@ class Asked:
     """One agent step on the host; the answer."""
 
     def __init__(self, operator: Operator, actor: AgentHost) -> None:
-        self.operator, self.host = operator, actor.host
+        self.operator, self.host, self._node = operator, actor.host, actor.name
         self._count = 0
 
     def begin(self, action: str, seconds: int = 60, **given: Any) -> str:
         self._count += 1
-        job = an_agent_job(f"{action.lower()}-{time.monotonic_ns()}", NAME, "a.service")
+        job = an_agent_job(f"{action.lower()}-{time.monotonic_ns()}", self._node, "a.service")
         step = {"agent": {"action": action, "timeout": f"{seconds}s", **given}}
         job["spec"]["ladder"] = [{"name": "act", "steps": [step]}]
         return self.operator.make(job, asked(self.host.boot_id(), valid=timedelta(minutes=3)))
@@ -114,9 +131,17 @@ def ask(operator: Operator, actor: AgentHost) -> Asked:
 
 
 def test_the_ports_of_a_real_host_hold_to_their_contract(actor: AgentHost) -> None:
-    actor.host.write("/opt/port_contract.py", CONTRACT.read_text())
-    path = "PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib"
-    actor.host.run("env", path, "python3", "/opt/port_contract.py")
+    program = f"{STATE}/port_contract.py"
+    actor.host.write(program, CONTRACT.read_text())
+    actor.run("python3", program)
+    # As kubelet writes it: a link with a full path.
+    folder = "/var/lib/kubelet/pki"
+    pair = pair_of("mended", T0, T0 + timedelta(days=1)).decode()
+    actor.host.write(f"{folder}/kubelet-client-1.pem", pair, 0o600)
+    link = f"{folder}/kubelet-client-current.pem"
+    actor.host.run("ln", "-sfn", f"{folder}/kubelet-client-1.pem", link)
+    actor.run("python3", program, "certificate")
+    actor.host.run("rm", "-r", folder)
 
 
 def test_a_process_is_ended_by_its_exact_identity_alone(actor: AgentHost, ask: Asked) -> None:

@@ -7,6 +7,7 @@ REQUEST: {"act": stage|apply|look|remove|watch|contract, "form": a Form, "limit"
 
 import asyncio
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -22,6 +23,7 @@ from agent.components.ports import ComponentPorts
 from agent.components.sources import source_of
 from agent.components.units import let_go, settle
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.real.components.build import real_components
 from agent.host.systemd import SystemdHost
 from kubenode.runtime.components.change import ComponentForm
@@ -30,7 +32,8 @@ STATE = "/var/lib/kubenode-agent"
 
 
 async def act(asked: dict[str, Any]) -> Any:
-    ports = real_components(SystemdHost(), STATE, "/", "amd64")
+    root = HostRoot(os.environ.get("KUBENODE_AGENT_HOST_ROOT", "/"))
+    ports = real_components(SystemdHost(root.bus_address()), STATE, root.root, "amd64")
     if asked["act"] == "contract":
         return await contract(ports, Given(**asked["given"]))
     form = msgspec.convert(asked["form"], ComponentForm)

@@ -1,6 +1,7 @@
 """What every port of a host holds to, simulated or real. As a program: on the host it runs on."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Awaitable
 
@@ -51,10 +52,33 @@ async def contract(ports: Ports, name: str) -> list[str]:
     return [what for what, holds in held.items() if not holds]
 
 
+async def certificate_contract(ports: Ports) -> list[str]:
+    """Names of what does not hold on a host whose kubelet has a certificate."""
+    store = ports.kubelet_certificate
+    before = await store.read()
+    await store.set_aside()
+    aside = await store.read()
+    await store.put_back()
+    await store.put_back()
+    held = {
+        "the certificate is read": before is not None,
+        "one that is set aside is not there": aside is None,
+        "it is put back, once and again": await store.read() == before,
+        "without a bootstrap kubeconfig none can be requested": not await store.can_bootstrap(),
+    }
+    return [what for what, holds in held.items() if not holds]
+
+
 if __name__ == "__main__":
+    from agent.host.files import HostRoot
     from agent.host.real.build import real_ports
     from agent.host.systemd import SystemdHost
 
-    ports = real_ports(SystemdHost(), "https://127.0.0.1:6443", "/var/lib/contract")
-    broken = asyncio.run(contract(ports, "contract-1"))
+    files = HostRoot(os.environ.get("KUBENODE_AGENT_HOST_ROOT", "/"))
+    state = "/var/lib/kubenode-agent/contract"
+    ports = real_ports(
+        SystemdHost(files.bus_address()), "https://127.0.0.1:6443", state, files.root
+    )
+    asked = certificate_contract(ports) if "certificate" in sys.argv else contract(ports, "one")
+    broken = asyncio.run(asked)
     sys.exit(f"does not hold: {', '.join(broken)}" if broken else 0)

@@ -6,11 +6,14 @@ condition and each Event is a line of JSON on standard output.
 
 import asyncio
 import json
+import os
 import sys
 
 from agent import settings
 from agent.detectors import ConditionReport, Detector, Report
 from agent.detectors.assembly import detectors
+from agent.host import BOOT_ID_FILE
+from agent.host.files import HostRoot
 from agent.host.systemd import SystemdHost
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.process import run_until_signal
@@ -46,7 +49,9 @@ class Watched:
 async def main(config: str) -> None:
     loaded = settings.load({}, config)
     sink = Printed()
-    found = detectors(loaded.detectors, SystemdHost(), SystemClock(), state_dir=loaded.state_dir)
+    root = HostRoot(os.environ.get("KUBENODE_AGENT_HOST_ROOT", "/"))
+    host = SystemdHost(root.bus_address(), str(root.path(BOOT_ID_FILE)))
+    found = detectors(loaded.detectors, host, SystemClock(), root.root, loaded.state_dir)
     await run_until_signal([Watched(detector, sink) for detector in found])
 
 

@@ -12,6 +12,7 @@ from support.hosts import Host, Hosts
 REPOSITORY = Path(__file__).parents[2]
 SERVICE = REPOSITORY / "agent" / "systemd" / "kubenode-agent.service"
 AGENT = "kubenode-agent.service"
+STATE = "/var/lib/kubenode-agent"
 KILLER = Path(__file__).parents[1] / "hosts" / "killed_agent.py"
 
 
@@ -42,30 +43,37 @@ EVERY_UNIT = 'repairs = {units = ["*"], stop_units = ["*"]}\n'
 
 
 class AgentHost:
-    """The host with its agent, and units that can be broken."""
+    """The host with its agent, and units that can be broken. `config` is the agent's file."""
+
+    config = "/etc/kubenode/agent.toml"
 
     def __init__(self, host: Host, cp: ControlPlane, node: str) -> None:
         self.host = host
         self.name = node
-        self._cp = cp
+        self.cp = cp
 
     def install(self) -> None:
-        identity = self._cp.issue_client_cert(user(self.name), [GROUP])
-        self.host.write("/etc/kubenode/ca.crt", self._cp.ca_file.read_text())
+        identity = self.cp.issue_client_cert(user(self.name), [GROUP])
+        self.host.write("/etc/kubenode/ca.crt", self.cp.ca_file.read_text())
         self.host.write("/etc/kubenode/agent.crt", identity.cert_file.read_text())
         self.host.write("/etc/kubenode/agent.key", identity.key_file.read_text(), 0o600)
         config = {
             "node": self.name,
-            "server": self._cp.server,
+            "server": self.cp.server,
             "ca_file": "/etc/kubenode/ca.crt",
             "cert_file": "/etc/kubenode/agent.crt",
             "key_file": "/etc/kubenode/agent.key",
         }
         lines = [f"{key} = {json.dumps(value)}\n" for key, value in config.items()]
-        self.host.write("/etc/kubenode/agent.toml", "".join([*lines, EVERY_UNIT]))
+        self.host.write(self.config, "".join([*lines, EVERY_UNIT]))
         self.host.write(f"/etc/systemd/system/{AGENT}", SERVICE.read_text())
         self.host.run("systemctl", "daemon-reload")
         self.host.run("systemctl", "enable", "--now", AGENT)
+
+    def run(self, *argv: str) -> str:
+        """Run a program where the agent runs, with its packages; return its output."""
+        packages = "PYTHONPATH=/opt/kubenode/src:/opt/kubenode/lib"
+        return self.host.run("env", packages, *argv).stdout
 
     def kill_agent_at(self, moment: str) -> None:
         """From its next start on the agent kills itself with SIGKILL, once, at `moment`.
@@ -89,7 +97,7 @@ class AgentHost:
     def requests(self, verb: str, job: str) -> list[dict[str, Any]]:
         """What the API server's audit log has of the agent's requests on one job."""
         found = []
-        for line in self._cp.audit_log.read_text().splitlines():
+        for line in self.cp.audit_log.read_text().splitlines():
             entry = json.loads(line)
             about = entry.get("objectRef", {})
             mine = entry["user"]["username"] == user(self.name)

@@ -6,23 +6,35 @@ import time
 from pathlib import Path
 from typing import Any
 
+from support.agent_pod import pod_binds, pod_command, write_pod
 from support.agent_service import SERVICE, binds
 from support.hosts import Host, Hosts
 
 DRIVER = "component-driver.service"
 PROGRAMS = Path(__file__).parents[1] / "hosts"
 STATE = "/var/lib/kubenode-agent"
+WORDS = ("/opt/kubenode/component_host.py", f"{STATE}/request", f"{STATE}/answer")
+PACKAGES = "/opt/kubenode/src:/opt/kubenode/lib:/opt/kubenode"
 WAIT_SECONDS = 240.0
 
 
 class ComponentHost:
-    def __init__(self, hosts: Hosts, name: str, image: Path | None = None) -> None:
+    """`in_pod`: the driver runs in the Pod of the DaemonSet, not as confined as the service."""
+
+    def __init__(
+        self, hosts: Hosts, name: str, image: Path | None = None, *, in_pod: bool = False
+    ) -> None:
         programs = {
             PROGRAMS / "component_host.py": "/opt/kubenode/component_host.py",
             PROGRAMS / "component_contract.py": "/opt/kubenode/hosts/component_contract.py",
         }
-        self.host: Host = hosts.boot(name, bind={**binds(), **programs}, image=image)
-        self.host.write(f"/etc/systemd/system/{DRIVER}", _sandboxed(SERVICE.read_text()))
+        self.host: Host = hosts.boot(
+            name, bind={**(pod_binds() if in_pod else binds()), **programs}, image=image
+        )
+        if in_pod:
+            write_pod(self.host, name, "https://127.0.0.1:1", "")
+        unit = _in_pod() if in_pod else _sandboxed(SERVICE.read_text())
+        self.host.write(f"/etc/systemd/system/{DRIVER}", unit)
         self.host.run("systemctl", "daemon-reload")
         self.host.run("systemctl", "start", DRIVER)
 
@@ -68,12 +80,17 @@ def wait(holds: Any, what: str) -> None:
         time.sleep(0.05)
 
 
+def _in_pod() -> str:
+    program = ("env", f"PYTHONPATH={PACKAGES}", "python3", "-P", *WORDS)
+    return f"[Service]\nType=exec\nExecStart={' '.join(pod_command(*program))}\n"
+
+
 def _sandboxed(service: str) -> str:
     """The agent's own unit, with the driver in the place of the agent."""
-    program = "/usr/bin/python3 -P /opt/kubenode/component_host.py"
+    program = f"/usr/bin/python3 -P {' '.join(WORDS)}"
     text = re.sub(
         r"^ExecStart=.*$",
-        f"ExecStart={program} {STATE}/request {STATE}/answer",
+        f"ExecStart={program}",
         service,
         flags=re.M,
     )

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Collection, Iterator
-from pathlib import Path
+from functools import partial
 
 from agent.detectors import Detector, Sink
 from agent.detectors.checks import Check
@@ -25,12 +25,12 @@ from agent.detectors.checks.steady import Rounds
 from agent.detectors.checks.wakeups import Waking
 from agent.detectors.settings import Detectors
 from agent.host import Host
+from agent.host.files import SYSTEM_BUS, HostRoot
 from agent.host.systemd import SystemdHost
 from agent.probes import readings
 
 log = logging.getLogger(__name__)
 
-SYSTEM_BUS = "run/dbus/system_bus_socket"
 HEALTH = Rounds(to_set=3, to_clear=2)
 LEVELS = Rounds(to_set=2, to_clear=2)
 CLOCK = Rounds(to_set=3, to_clear=2)
@@ -39,9 +39,9 @@ HUNG = Rounds(to_set=2, to_clear=1)
 
 def runner(host: Host, root: str = "/") -> Runner:
     """Return a runner that uses systemd, outside the agent's sandbox, where systemd runs."""
-    if isinstance(host, SystemdHost) and Path(root, SYSTEM_BUS).exists():
+    if isinstance(host, SystemdHost) and HostRoot(root).exists(SYSTEM_BUS):
         return Unconfined(host)
-    return Programs()
+    return Programs(root)
 
 
 def builtins(
@@ -85,7 +85,7 @@ def _services(
         names = [unit for unit in units.names if condition(unit) not in taken]
         if names:
             limits = units.restarts, units.within_seconds
-            yield UnitFlaps(names, *limits, SystemdListener(), turns)
+            yield UnitFlaps(names, *limits, SystemdListener(HostRoot(root).bus_address()), turns)
 
 
 def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterator[Detector]:
@@ -119,8 +119,10 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
                 yield PressureDetector(Pressure(resource, limit, root), turns)
     if (smart := given.smart).enabled:
         yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
-    if given.gpu.enabled and Path(root, gpu.DRIVER).exists():
-        read = gpu.GpuCheck(given.gpu.expected, gpu.pynvml, root).inspect
+    if given.gpu.enabled and HostRoot(root).exists(gpu.DRIVER):
+        read = gpu.GpuCheck(
+            given.gpu.expected, partial(gpu.host_nvml, HostRoot(root)), root
+        ).inspect
         yield reading(Reading("gpu", gpu.CONDITIONS, read), given.gpu.every_seconds, LEVELS)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from agent.host import HostError
+from agent.host.files import OWN_ROOT
 from agent.programs import Output, started
 
 DEFAULT_OUTPUT_BYTES = 4096
@@ -38,9 +39,13 @@ class Runner(Protocol):
 
 
 class Programs:
-    """Implements Runner with programs of this host. Remembers programs that hang in the kernel."""
+    """Implements Runner with programs of this host. Remembers programs that hang in the kernel.
 
-    def __init__(self) -> None:
+    root: where the host's root is mounted
+    """
+
+    def __init__(self, root: str = OWN_ROOT) -> None:
+        self._root = root
         self._hanging: dict[tuple[str, ...], Process] = {}
 
     async def run(
@@ -72,7 +77,7 @@ class Programs:
         started.
         """
         ended = True
-        async with started(argv, output.inlet, complained.inlet) as process:
+        async with started(argv, output.inlet, complained.inlet, root=self._root) as process:
             output.close_inlet()
             complained.close_inlet()
             try:

@@ -31,6 +31,7 @@ from agent.detectors.logs.recovery_checks import CHECKS
 from agent.detectors.logs.routes import JOURNAL, KMSG, READER, hang_on, matches, sources_of
 from agent.detectors.logs.settings import LogSettings
 from agent.detectors.logs.sources import Source
+from agent.host.files import HostRoot
 from agent.patience import Patience
 from kubenode.runtime.clock import Clock
 
@@ -64,7 +65,7 @@ def build(
     parts = [monitor.part for monitor in monitors]
     if given.enabled:
         parts += _packs(given, taken, complaints)
-    kernel = _kernel(given)
+    kernel = _kernel(given, HostRoot(root))
     times = _Times(clock.now(), given.lookback_seconds, stored, boot_id, kernel)
     program = times.fitted(join(parts), monitors)
     sources = _sources(program, monitors, given, clock, times, boot_id, root)
@@ -134,16 +135,16 @@ def _packs(given: LogSettings, taken: Collection[str], complaints: list[str]) ->
     return parts
 
 
-def _kernel(given: LogSettings) -> str:
+def _kernel(given: LogSettings, files: HostRoot) -> str:
     if given.kernel != "auto":
         return KMSG if given.kernel == "kmsg" else JOURNAL
-    return KMSG if _readable(given.kmsg) or not given.journal else JOURNAL
+    return KMSG if _readable(given.kmsg, files) or not given.journal else JOURNAL
 
 
-def _readable(device: str) -> bool:
+def _readable(device: str, files: HostRoot) -> bool:
     """Return whether it is a device. In containers it may be a pipe that others read too."""
     try:
-        fd = os.open(device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = files.open_handle(device, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:
@@ -201,28 +202,31 @@ def _sources(
     boot_id: str,
     root: str,
 ) -> list[Source]:
-    kernel = _kernel(given)
+    files = HostRoot(root)
+    kernel = _kernel(given, files)
     wanted = {name for monitor in program.monitors for name in sources_of(monitor.selector, kernel)}
     sources: list[Source] = []
     if KMSG in wanted:
-        sources.append(KmsgSource(clock, given.kmsg))
+        sources.append(KmsgSource(clock, given.kmsg, files=files))
     if JOURNAL in wanted:
         back = [JOURNAL_LOOKBACK, *(timedelta(seconds=m.lookback) for m in npd)]
         since = min(times.now - max(back), times.booted if kernel == JOURNAL else times.now)
         let_through = matches(program.monitors, kernel)
-        where = _where(npd, root)
-        sources.append(JournalSource(clock, let_through, since, where=where, boot_id=boot_id))
+        where = _where(npd)
+        sources.append(
+            JournalSource(clock, let_through, since, where=where, boot_id=boot_id, root=root)
+        )
     readers: dict[str, list[tuple[str, Translator]]] = {}
     for monitor in npd:
         if monitor.translator is not None:
             (origin,) = monitor.part[0].selector.origins
             readers.setdefault(monitor.log_path, []).append((origin, monitor.translator))
     for path, known in readers.items():
-        sources.append(FileSource(clock, path, _translate(known, times.booted)))
+        sources.append(FileSource(clock, path, _translate(known, times.booted), root))
     return sources
 
 
-def _where(npd: Sequence[NpdMonitor], root: str) -> str:
+def _where(npd: Sequence[NpdMonitor]) -> str:
     """Return the journal as an option of journalctl; "" for the host's own.
 
     The first monitor that names another folder decides.
@@ -230,7 +234,7 @@ def _where(npd: Sequence[NpdMonitor], root: str) -> str:
     for monitor in npd:
         if monitor.plugin == JOURNALD and monitor.log_path not in ("", HOST_JOURNAL):
             return f"--directory={monitor.log_path}"
-    return "" if root == "/" else f"--root={root}"
+    return ""
 
 
 def _translate(known: Sequence[tuple[str, Translator]], booted: datetime) -> Translate:

@@ -19,6 +19,7 @@ from agent.detectors.logs.inotify import APPEARED, CHANGED, Inotify
 from agent.detectors.logs.line import Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
 from agent.detectors.logs.splitter import Splitter
+from agent.host.files import OWN_ROOT, HostRoot
 from kubenode.runtime.clock import Clock
 
 CHUNK = 64 * 1024
@@ -65,8 +66,15 @@ class _Open:
 
 
 class FileSource:
-    def __init__(self, clock: Clock, path: str, translate: Translate) -> None:
+    """Implements Source.
+
+    path: of the host
+    root: where the host's root is mounted
+    """
+
+    def __init__(self, clock: Clock, path: str, translate: Translate, root: str = OWN_ROOT) -> None:
         self.name, self.path = f"file:{path}", path
+        self._files = HostRoot(root)
         self._clock, self._translate = clock, translate
         self._now: _Open | None = None
         self._old: _Open | None = None
@@ -102,7 +110,7 @@ class FileSource:
         loop.add_reader(inotify.fd, woken.set)
         reported: bool | None = None
         try:
-            inotify.watch(os.path.dirname(self.path), APPEARED)
+            inotify.watch(str(self._files.path(os.path.dirname(self.path))), APPEARED)
             while True:
                 woken.clear()
                 inotify.drain()
@@ -125,7 +133,7 @@ class FileSource:
             if os.fstat(self._old.fd).st_nlink == 0:
                 self._drop_old(inotify)
         try:
-            status = os.stat(self.path)
+            status = self._files.stat(self.path)
         except FileNotFoundError:
             status = None
         if self._now is not None:
@@ -141,7 +149,7 @@ class FileSource:
         return True
 
     def _open(self, inotify: Inotify) -> _Open:
-        fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = self._files.open_handle(self.path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             status = os.fstat(fd)
             if not stat.S_ISREG(status.st_mode):

@@ -18,6 +18,7 @@ from agent.detectors.logs.routes import JOURNAL
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
 from agent.detectors.logs.splitter import Splitter
 from agent.host import HostError
+from agent.host.files import OWN_ROOT
 from agent.programs import started
 from kubenode.runtime.clock import Clock
 
@@ -41,6 +42,7 @@ class JournalSource:
     since: where to start without a position
     where: journal, as an option of journalctl; "" for the host's own
     boot_id: of this boot
+    root: where the host's root is mounted; journalctl is the host's
     """
 
     name = JOURNAL
@@ -54,7 +56,9 @@ class JournalSource:
         where: str = "",
         boot_id: str = "",
         program: Sequence[str] = (PROGRAM,),
+        root: str = OWN_ROOT,
     ) -> None:
+        self._root = root
         self._clock, self._since, self._program = clock, since, list(program)
         self._where = [where] if where else []
         self._matches: list[str] = []
@@ -103,7 +107,7 @@ class JournalSource:
     async def _read_of(self, argv: Sequence[str], hearer: Hearer) -> None:
         """Read entries. Raises JournalctlError; HostError if journalctl cannot be started."""
         splitter = Splitter(ENTRY_BYTES)
-        async with started(argv, PIPE, PIPE, CHUNK) as child:
+        async with started(argv, PIPE, PIPE, CHUNK, root=self._root) as child:
             assert child.stdout is not None and child.stderr is not None
             async with asyncio.TaskGroup() as tasks:
                 complaint = tasks.create_task(_read_complaint(child.stderr))

@@ -17,9 +17,11 @@ from datetime import datetime, timedelta
 
 from agent.detectors.logs.line import ANYBODY, KERNEL, LONGEST, Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
+from agent.host.files import HostRoot
 from kubenode.runtime.clock import Clock
 
 DEVICE = "/dev/kmsg"
+OWN_FILES = HostRoot()
 RECORD_BYTES = 8192
 """The kernel's limit of a record (CONSOLE_EXT_LOG_MAX)."""
 AT_ONCE = 256
@@ -70,14 +72,19 @@ class KmsgSource:
 
     device: /dev/kmsg, or a pipe in the same format
     uptime: returns the seconds of the clock with which the kernel stamps records
+    files: where the device is
     """
 
     name = "kmsg"
 
     def __init__(
-        self, clock: Clock, device: str = DEVICE, uptime: Callable[[], float] = time.monotonic
+        self,
+        clock: Clock,
+        device: str = DEVICE,
+        uptime: Callable[[], float] = time.monotonic,
+        files: HostRoot = OWN_FILES,
     ) -> None:
-        self._clock, self._device, self._uptime = clock, device, uptime
+        self._clock, self._device, self._uptime, self._files = clock, device, uptime, files
         self._last = -1
         self._caught_up = False
 
@@ -91,7 +98,7 @@ class KmsgSource:
         while True:
             self._caught_up = False
             try:
-                fd = os.open(self._device, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                fd = self._files.open_handle(self._device, os.O_RDONLY | os.O_NONBLOCK)
             except OSError as error:
                 hearer.broken(self.name, f"{self._device}: {error.strerror}")
             else:

@@ -4,7 +4,8 @@ They block for a short time. `root` is prefixed to every path, as in agent.probe
 """
 
 from collections.abc import Callable
-from pathlib import Path
+
+from agent.host.files import HostRoot
 
 Check = Callable[[str, str], bool | None]
 """(root, key) to whether the fault is over."""
@@ -14,10 +15,11 @@ def task_goes_on(root: str, key: str) -> bool | None:
     """Return True if the task with this PID is gone or has left uninterruptible sleep."""
     if not key.isdecimal():
         return None
+    files = HostRoot(root)
     try:
-        text = Path(root, "proc", key, "stat").read_text(errors="replace")
+        text = files.read_text(f"proc/{key}/stat")
     except (FileNotFoundError, ProcessLookupError):
-        return True if Path(root, "proc/self").exists() else None
+        return True if files.exists("proc/self") else None
     except OSError:
         return None
     # The name is in brackets and may contain anything.
@@ -47,14 +49,15 @@ def _mounts_of(root: str, device: str) -> list[set[str]] | None:
     """
     if not device or "/" in device or device.startswith("."):
         return None
+    files = HostRoot(root)
     try:
-        number = Path(root, "sys/class/block", device, "dev").read_text().strip()
+        number = files.read_text(f"sys/class/block/{device}/dev").strip()
     except FileNotFoundError:
-        return [] if Path(root, "sys/class/block").is_dir() else None
+        return [] if files.is_dir("sys/class/block") else None
     except OSError:
         return None
     try:
-        table = Path(root, "proc/1/mountinfo").read_text(errors="replace")
+        table = files.read_text("proc/1/mountinfo")
     except OSError:
         return None
     options = []

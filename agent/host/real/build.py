@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from agent.host.files import HostRoot
 from agent.host.ports import Ports
 from agent.host.real.clock import RealTime
 from agent.host.real.commands import Commands
@@ -17,22 +18,23 @@ from agent.host.real.scripts import RealScripts
 from agent.host.systemd import SystemdHost
 
 
-def real_ports(host: SystemdHost, server: str, state_dir: str) -> Ports:
+def real_ports(host: SystemdHost, server: str, state_dir: str, host_root: str = "/") -> Ports:
     """Return the ports of this machine.
 
     server: URL of the API server
     state_dir: the agent's folder; the host must see it at the same path
+    host_root: where the host's root is mounted
     """
-    commands, folder = Commands(host), Path(state_dir)
+    commands, folder, files = Commands(host), Path(state_dir), HostRoot(host_root)
     return Ports(
-        processes=ProcProcesses(),
-        disks=RealDisks(commands),
+        processes=ProcProcesses(files),
+        disks=RealDisks(commands, files),
         containers=RealContainers(commands),
         time=RealTime(host, commands),
-        kernel=RealKernel(commands),
-        filesystems=RealFilesystems(commands),
-        network=RealNetwork(host, commands, server, folder / "network"),
+        kernel=RealKernel(commands, files),
+        filesystems=RealFilesystems(commands, files),
+        network=RealNetwork(host, commands, server, folder / "network", files),
         gpus=NvidiaGpus(commands),
-        kubelet_certificate=RealKubeletCertificate(),
+        kubelet_certificate=RealKubeletCertificate(commands, files),
         scripts=RealScripts(commands, folder / "scripts"),
     )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.real.commands import Commands, HostCommand
 from agent.host.storage import DiskSpace, OldFile
 
@@ -57,23 +58,23 @@ PLACES: Mapping[str, Sequence[CleanupFolder]] = {
 class RealDisks:
     """Implements agent.host.ports.Disks.
 
-    proc: procfs of the host
+    files: of the host; a Pod has the folders of `places` writable below the same root
     places: folders by target of CleanDisk
     """
 
     def __init__(
         self,
         commands: Commands,
-        proc: str = "/proc",
+        files: HostRoot,
         places: Mapping[str, Sequence[CleanupFolder]] = PLACES,
     ) -> None:
-        self._commands = commands
-        self._proc = Path(proc)
+        self._commands, self._files = commands, files
+        self._proc = files.path("/proc")
         self._places = places
 
     async def space(self, path: str) -> DiskSpace:
         try:
-            disk = await asyncio.to_thread(os.statvfs, path)
+            disk = await asyncio.to_thread(self._files.statvfs, path)
         except OSError as error:
             raise HostError(f"{path}: {error.strerror}") from error
         total, free = disk.f_blocks * disk.f_frsize, disk.f_bavail * disk.f_frsize
@@ -86,7 +87,7 @@ class RealDisks:
         opened = open_files(self._proc)
         removable: list[OldFile] = []
         for place in self._places[target]:
-            files = [file for file, key in _walk(place) if key not in opened]
+            files = [file for file, key in _walk(place, self._files) if key not in opened]
             files.sort(key=lambda file: file.modified)
             removable += files[: len(files) - place.newest] if place.newest else files
         return sorted(removable, key=lambda file: file.modified)
@@ -102,7 +103,8 @@ class RealDisks:
             for place in places:
                 if file.path.startswith(f"{place.folder}/"):
                     below = file.path.removeprefix(f"{place.folder}/").split("/")
-                    return _unlink(place.folder, below, file, self._proc)
+                    folder = str(self._files.path(place.folder, last=False))
+                    return _unlink(folder, below, file, self._proc)
         raise HostError(f"{file.path} is in none of the folders that are cleaned")
 
     async def vacuum_journal(self, keep: int) -> None:
@@ -142,10 +144,12 @@ def open_files(proc: Path) -> frozenset[Key]:
     return frozenset(keys)
 
 
-def _walk(place: CleanupFolder) -> Iterator[tuple[OldFile, Key]]:
+def _walk(place: CleanupFolder, files: HostRoot) -> Iterator[tuple[OldFile, Key]]:
     wanted = re.compile(place.pattern)
     try:
-        root = os.open(place.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        root = os.open(
+            files.path(place.folder, last=False), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        )
     except OSError:
         return  # the folder does not exist on this host
     try:

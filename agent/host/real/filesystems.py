@@ -2,9 +2,9 @@
 
 import os
 import re
-from pathlib import Path
 
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.real.commands import Commands, HostCommand
 from agent.host.storage import HostMount
 
@@ -18,12 +18,11 @@ _STATE = re.compile(r"^Filesystem state:\s+(.+)$", re.MULTILINE)
 class RealFilesystems:
     """Implements agent.host.ports.Filesystems.
 
-    proc, sys: mount points of the host's procfs and sysfs; the mounts are those of process 1
+    files: of the host; the mounts are those of process 1
     """
 
-    def __init__(self, commands: Commands, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._commands = commands
-        self._proc, self._sys = Path(proc), Path(sys)
+    def __init__(self, commands: Commands, files: HostRoot) -> None:
+        self._commands, self._files = commands, files
 
     async def mount(self, point: str) -> HostMount | None:
         table = self._mounts()
@@ -32,7 +31,7 @@ class RealFilesystems:
 
     def _mounts(self) -> str:
         try:
-            return (self._proc / "1" / "mountinfo").read_text(errors="replace")
+            return self._files.read_text("/proc/1/mountinfo")
         except OSError as error:
             raise HostError(f"mounts of the host: {error.strerror}") from error
 
@@ -57,10 +56,10 @@ class RealFilesystems:
 
     def _errors(self, mount: HostMount) -> str:
         number = device_of(mount.point, self._mounts())
-        device = os.path.realpath(self._sys / "dev" / "block" / number)
-        path = self._sys / "fs" / "ext4" / os.path.basename(device) / "errors_count"
+        device = os.path.realpath(self._files.path(f"/sys/dev/block/{number}"))
+        path = f"/sys/fs/ext4/{os.path.basename(device)}/errors_count"
         try:
-            return path.read_text().strip()
+            return self._files.read_text(path).strip()
         except OSError as error:
             return f"an unknown number of ({path}: {error.strerror})"
 

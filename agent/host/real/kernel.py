@@ -1,8 +1,7 @@
 """Sysctls and kernel modules: /proc/sys, /sys/module and modprobe."""
 
-from pathlib import Path
-
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.ports import Module
 from agent.host.real.commands import Commands, HostCommand
 
@@ -12,37 +11,36 @@ SECONDS = 30.0
 class RealKernel:
     """Implements agent.host.ports.Kernel.
 
-    proc, sys: mount points of the host's procfs and sysfs
+    files: of the host; a Pod shares the host's network namespace and may write /proc/sys
     """
 
-    def __init__(self, commands: Commands, proc: str = "/proc", sys: str = "/sys") -> None:
-        self._commands = commands
-        self._proc, self._sys = Path(proc), Path(sys)
+    def __init__(self, commands: Commands, files: HostRoot) -> None:
+        self._commands, self._files = commands, files
 
     async def memory(self) -> int:
-        for line in _read(self._proc / "meminfo").splitlines():
+        for line in self._read("/proc/meminfo").splitlines():
             if line.startswith("MemTotal:"):
                 return int(line.split()[1]) * 1024
         raise HostError("/proc/meminfo does not tell the memory")
 
     async def sysctl(self, name: str) -> str:
-        return _read(self._path(name)).strip()
+        return self._read(_path(name)).strip()
 
     async def set_sysctl(self, name: str, value: str) -> None:
-        path = self._path(name)
         try:
-            path.write_text(value, encoding="ascii")
+            self._files.path(_path(name)).write_text(value, encoding="ascii")
         except OSError as error:
             raise HostError(f"sysctl {name}: {error.strerror}") from error
 
     async def module(self, name: str) -> Module | None:
-        folder = self._sys / "module" / name
-        if not folder.is_dir():
+        folder = f"/sys/module/{name}"
+        if not self._files.is_dir(folder):
             return None
-        if not (folder / "refcnt").exists():  # built in: it can neither be unloaded nor loaded
+        # Built in: it can neither be unloaded nor loaded.
+        if not self._files.exists(f"{folder}/refcnt"):
             return Module(name, 1, ("the kernel itself",))
-        holders = tuple(sorted(path.name for path in (folder / "holders").iterdir()))
-        return Module(name, int(_read(folder / "refcnt")), holders)
+        holders = tuple(sorted(self._files.list_names(f"{folder}/holders")))
+        return Module(name, int(self._read(f"{folder}/refcnt")), holders)
 
     async def load(self, name: str) -> None:
         await self._modprobe(name)
@@ -55,12 +53,12 @@ class RealKernel:
             HostCommand(["modprobe", *arguments], SECONDS, ("CAP_SYS_MODULE",))
         )
 
-    def _path(self, name: str) -> Path:
-        return self._proc / "sys" / name.replace(".", "/")
+    def _read(self, path: str) -> str:
+        try:
+            return self._files.read_text(path)
+        except OSError as error:
+            raise HostError(f"{path}: {error.strerror}") from error
 
 
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise HostError(f"{path}: {error.strerror}") from error
+def _path(name: str) -> str:
+    return f"/proc/sys/{name.replace('.', '/')}"

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.host import HostError, NoSuchUnit
+from agent.host.files import HostRoot, read_link
 from agent.host.ports import NetworkResult
 from agent.host.real.commands import Commands, HostCommand
 from agent.host.systemd import SystemdHost
@@ -39,7 +40,7 @@ class RealNetwork:
 
     server: URL of the API server
     folder: for the files of a restart; the host must see it at the same path
-    proc: procfs of the host
+    files: of the host
     """
 
     def __init__(
@@ -48,10 +49,10 @@ class RealNetwork:
         commands: Commands,
         server: str,
         folder: Path,
-        proc: str = "/proc",
+        files: HostRoot,
     ) -> None:
-        self._host, self._commands = host, commands
-        self._server, self._folder, self._proc = server, folder, Path(proc)
+        self._host, self._commands, self._files = host, commands, files
+        self._server, self._folder = server, folder
 
     async def manager(self) -> str:
         for name in MANAGERS:
@@ -63,9 +64,10 @@ class RealNetwork:
         return ""
 
     async def degraded(self) -> str:
-        for bond in sorted((self._proc / "net" / "bonding").glob("*")):
-            if "MII Status: down" in bond.read_text(errors="replace"):
-                return f"{bond.name} has lost a link already: a restart could take the other"
+        for bond in self._files.glob("/proc/net/bonding/*"):
+            if "MII Status: down" in self._files.read_text(bond):
+                name = bond.rpartition("/")[2]
+                return f"{name} has lost a link already: a restart could take the other"
         for tool in NEEDED:
             ran = await self._commands.run(
                 HostCommand(["/bin/sh", "-c", f"command -v {tool}"], READ_SECONDS)
@@ -119,9 +121,9 @@ class RealNetwork:
         folder.mkdir(mode=0o700, parents=True)
         for name, text in files.items():
             (folder / name).write_text(text)
-        resolv = Path("/etc/resolv.conf")
-        if resolv.is_file() and not resolv.is_symlink():
-            shutil.copyfile(resolv, folder / "resolv.conf")
+        etc = Path(self._files.root, "etc")
+        if not read_link(etc, "resolv.conf") and self._files.exists("/etc/resolv.conf"):
+            (folder / "resolv.conf").write_bytes(self._files.read_bytes("/etc/resolv.conf"))
         return Path(shutil.copyfile(SCRIPT, folder / SCRIPT.name))
 
     async def _ip(self, *argv: str) -> str:

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.ports import Process
 
 SIGNALS = {"TERM": signal.SIGTERM, "KILL": signal.SIGKILL}
@@ -16,11 +17,11 @@ _UNIT = re.compile(r"/([A-Za-z0-9:_.@\\-]+\.(?:service|scope))(?=/|$)")
 class ProcProcesses:
     """Implements agent.host.ports.Processes.
 
-    proc: mount point of the host's procfs
+    files: of the host; the agent is in the host's PID namespace
     """
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = Path(proc)
+    def __init__(self, files: HostRoot) -> None:
+        self._proc = files.path("/proc")
 
     async def find(self, pid: int) -> Process | None:
         return self._read(pid)

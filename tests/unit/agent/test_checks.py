@@ -14,6 +14,7 @@ from support.running import gone, until
 from agent.actions import checks
 from agent.actions.checks import AllowedCheck
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.programs import run, started
 from agent.wire import WireAnswer, decode_job
 
@@ -162,7 +163,7 @@ async def test_whoever_swaps_the_file_all_the_time_gets_nothing_run(tmp_path: Pa
     async with started(argv, DEVNULL):
         while not (ran > 100 and refused > 100):
             try:
-                with checks.opened(check) as program:
+                with checks.opened(check, HostRoot()) as program:
                     code, said = await run(check.argv, 5.0, program=program)
             except HostError as error:
                 assert "has digest" in str(error)
@@ -173,7 +174,10 @@ async def test_whoever_swaps_the_file_all_the_time_gets_nothing_run(tmp_path: Pa
 
 
 async def test_a_program_cannot_be_changed_while_it_is_run(tmp_path: Path) -> None:
-    with checks.opened(listed(tmp_path, "echo listed")) as program, pytest.raises(PermissionError):
+    with (
+        checks.opened(listed(tmp_path, "echo listed"), HostRoot()) as program,
+        pytest.raises(PermissionError),
+    ):
         os.pwrite(program, b"#!/bin/sh\necho changed\n", 0)
 
 

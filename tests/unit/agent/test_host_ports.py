@@ -15,6 +15,7 @@ from support.expired import pair_of
 
 from agent.host import HostError
 from agent.host.containers import Image
+from agent.host.files import HostRoot
 from agent.host.ports import Certificate, Gpu, Process
 from agent.host.real.clock import of_chrony
 from agent.host.real.commands import Commands
@@ -29,6 +30,7 @@ from agent.host.storage import HostMount
 from agent.host.systemd import SystemdHost
 
 COMMANDS = Commands(SystemdHost())
+FILES = HostRoot()
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ def child() -> Iterator["subprocess.Popen[bytes]"]:
 async def test_a_process_is_found_and_ended_by_pid_and_start_alone(
     child: "subprocess.Popen[bytes]",
 ) -> None:
-    port = ProcProcesses()
+    port = ProcProcesses(FILES)
     found = await port.find(child.pid)
     assert found is not None and found.exe.startswith("/") and found.start_time > 0
     assert await port.runs("sleep") and not await port.runs("no-such-program")
@@ -87,7 +89,7 @@ async def test_only_rotated_logs_go(tmp_path: Path) -> None:
     for name in NAMES:
         (tmp_path / name).write_text("x")
     place = CleanupFolder(str(tmp_path), PLACES["logs"][0].pattern)
-    disks = RealDisks(COMMANDS, places={"logs": [place]})
+    disks = RealDisks(COMMANDS, FILES, places={"logs": [place]})
     found = {Path(file.path).name for file in await disks.removable("logs")}
     assert found == {name for name, goes in NAMES.items() if goes}
 
@@ -104,7 +106,7 @@ async def test_links_second_names_open_files_and_spared_folders_stay(tmp_path: P
     os.link(root / "twice.1", home / "second")
     os.mkfifo(root / "pipe.1")
     place = CleanupFolder(str(root), PLACES["logs"][0].pattern, frozenset({"audit"}))
-    disks = RealDisks(COMMANDS, places={"logs": [place]})
+    disks = RealDisks(COMMANDS, FILES, places={"logs": [place]})
     held = os.open(root / "open.1", os.O_RDONLY)
     (only,) = await disks.removable("logs")
     os.close(held)
@@ -122,8 +124,25 @@ async def test_links_second_names_open_files_and_spared_folders_stay(tmp_path: P
         await disks.remove(type(only)("/home/x/y", 1, only.modified, 1))
 
 
+async def test_folders_to_clean_are_those_below_the_root_and_no_links(tmp_path: Path) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "data/log").mkdir(parents=True)
+    (tmp_path / "data/log/a.1").write_text("x")
+    (tmp_path / "var").symlink_to("/data")
+    place = CleanupFolder("/var/log", r".+\.1")
+    disks = RealDisks(COMMANDS, HostRoot(str(tmp_path)), places={"logs": [place]})
+    (file,) = await disks.removable("logs")
+    assert file.path == "/var/log/a.1"
+    (tmp_path / "data/log").rename(tmp_path / "data/old")
+    (tmp_path / "data/log").symlink_to("/data/old")
+    assert await disks.removable("logs") == [] and not await disks.remove(file)
+    (tmp_path / "data/log").unlink()
+    (tmp_path / "data/old").rename(tmp_path / "data/log")
+    assert await disks.remove(file) and not (tmp_path / "data/log/a.1").exists()
+
+
 async def test_a_file_that_was_replaced_meanwhile_stays(tmp_path: Path) -> None:
-    disks = RealDisks(COMMANDS, places={"logs": [CleanupFolder(str(tmp_path), r".+\.1")]})
+    disks = RealDisks(COMMANDS, FILES, places={"logs": [CleanupFolder(str(tmp_path), r".+\.1")]})
     (tmp_path / "a.1").write_text("x")
     (found,) = await disks.removable("logs")
     (tmp_path / "new").write_text("y")
@@ -133,7 +152,7 @@ async def test_a_file_that_was_replaced_meanwhile_stays(tmp_path: Path) -> None:
 
 async def test_the_newest_crash_dump_stays(tmp_path: Path) -> None:
     disks = RealDisks(
-        COMMANDS, places={"crashDumps": [CleanupFolder(str(tmp_path), ".+", newest=1)]}
+        COMMANDS, FILES, places={"crashDumps": [CleanupFolder(str(tmp_path), ".+", newest=1)]}
     )
     for age, name in enumerate(("c", "b", "a")):
         (tmp_path / name).write_text("x")
@@ -274,7 +293,7 @@ def test_what_puts_a_network_back_is_in_an_order_that_works() -> None:
 
 async def test_the_kubelets_certificate_is_read_for_its_dates(tmp_path: Path) -> None:
     file = tmp_path / "kubelet-client-current.pem"
-    kubelet = RealKubeletCertificate(str(file))
+    kubelet = RealKubeletCertificate(COMMANDS, FILES, str(file))
     assert await kubelet.read() is None
     ends = T0 + timedelta(days=1)
     file.write_bytes(pair_of("n1", T0, ends))

@@ -12,6 +12,7 @@ from support.clock import T0
 
 from agent.host import HostError, HostUnreachable, NoSuchUnit, Unit, UnitVerb
 from agent.host.containers import Image
+from agent.host.files import HostRoot
 from agent.host.real.clock import moved
 from agent.patience import Patience
 from agent.probes import CannotAnswer, readings, services
@@ -193,6 +194,12 @@ async def test_a_runtime_that_runs_must_answer(
     server = await serve(socket, words)
     try:
         assert await services.runtime(units) == state
+        mounted = HostRoot(str(tmp_path))
+        monkeypatch.setattr(services, "RUNTIMES", (("containerd.service", "/run/a.sock"),))
+        assert await services.runtime(units, mounted) == "hung"
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run/a.sock").symlink_to("/containerd.sock")
+        assert await services.runtime(units, mounted) == state
     finally:
         server.close()
         await server.wait_closed()

@@ -5,13 +5,12 @@ Soon means within the configured days and within the last tenth of the certifica
 renew after 70 to 90 % of it, so a certificate for one day is not late two hours before its end.
 """
 
-import glob
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
+from agent.host.files import HostRoot
 from agent.identity.dates import dates
 from kubenode.runtime.clock import Clock
 
@@ -35,20 +34,21 @@ class Certificates:
     """Checks certificates. files: paths with * and ? as in a shell; missing ones are ignored."""
 
     def __init__(self, files: Sequence[str], days: float, clock: Clock, root: str = "/") -> None:
-        self._files, self._days, self._clock, self._root = tuple(files), days, clock, root
+        self._patterns, self._days, self._clock = tuple(files), days, clock
+        self._files = HostRoot(root)
 
     def inspect(self) -> Findings:
         """Check the files. Raises OSError, and ValueError for an unreadable certificate."""
         lives = []
-        for pattern in self._files:
-            for path in sorted(glob.glob(str(Path(self._root, pattern.lstrip("/"))))):
-                lives += read(path)
+        for pattern in self._patterns:
+            for path in self._files.glob(pattern):
+                lives += read(path, self._files)
         return {CONDITION: judge(lives, self._clock.now(), timedelta(days=self._days))}
 
 
-def read(path: str) -> list[Life]:
+def read(path: str, files: HostRoot) -> list[Life]:
     """Return the validity of a file's first certificate; the others are its chain."""
-    with open(path, "rb") as file:
+    with open(files.path(path), "rb") as file:
         content = file.read(MOST)
     if BEGIN not in content:
         return []  # a file with a key only

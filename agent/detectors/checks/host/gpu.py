@@ -5,16 +5,23 @@ reports them once from the kernel log, with their text. Conditions have the name
 Alibaba's and Tencent's node problem detectors, which the rules know.
 """
 
+import ctypes
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from agent.detectors.checks import Finding, Findings
+from agent.host.files import HostRoot
 
 log = logging.getLogger(__name__)
 
 DRIVER = "proc/driver/nvidia/version"
+NVML = "libnvidia-ml.so.1"
+LIBRARY_FOLDERS = (
+    *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"),
+    "/home/kubernetes/bin/nvidia/lib64",
+)
+"""Debian and Ubuntu, Red Hat and SUSE, Container-Optimized OS."""
 MISSING, DOUBLE_BIT, REMAP_FAILED, REMAP_PENDING, PAGES_PENDING, LINKS, THROTTLED = (
     "GPUMissing",
     "GPUDoubleBitEccError",
@@ -147,18 +154,29 @@ def judge(kind: str, names: list[str]) -> Finding:
 
 def on_bus(root: str) -> int:
     """Return the number of NVIDIA GPUs on the PCI bus, whether or not the driver has them."""
-    count = 0
-    for device in Path(root, "sys/bus/pci/devices").glob("*"):
+    count, files = 0, HostRoot(root)
+    for device in files.glob("/sys/bus/pci/devices/*"):
         try:
-            vendor = (device / "vendor").read_text(encoding="ascii").strip()
-            kind = (device / "class").read_text(encoding="ascii").strip()
+            vendor = files.read_text(f"{device}/vendor").strip()
+            kind = files.read_text(f"{device}/class").strip()
         except OSError:
             continue
         count += vendor == _NVIDIA and kind.startswith(_PCI_GPU)
     return count
 
 
-def pynvml() -> Any:
+def host_nvml(files: HostRoot) -> Any:
+    """Return pynvml over the library of the host's driver. Raises ImportError, OSError.
+
+    The library must fit the driver, and an image has none. Once it is loaded, the loader gives it
+    to pynvml, which names it without a folder.
+    """
+    if files.mounted:
+        places = (f"{folder}/{NVML}" for folder in LIBRARY_FOLDERS)
+        there = next((place for place in places if files.exists(place)), None)
+        if there is None:
+            raise OSError(f"the host has no {NVML} in {', '.join(LIBRARY_FOLDERS)}")
+        ctypes.CDLL(str(files.path(there)), ctypes.RTLD_GLOBAL)
     import pynvml
 
     return pynvml

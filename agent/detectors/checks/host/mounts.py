@@ -9,9 +9,9 @@ shutdown instead of ro.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
+from agent.host.files import HostRoot
 
 CONDITION = "DiskReadonly"
 TABLE = "proc/1/mountinfo"
@@ -39,7 +39,7 @@ class Mounts:
     """Checks mounts. Remembers which filesystems took writes."""
 
     def __init__(self, root: str = "/", table: str = TABLE) -> None:
-        self.path = Path(root, table)
+        self.path = HostRoot(root).path(table)
         self._took: frozenset[tuple[str, str]] = frozenset()
 
     def inspect(self) -> Findings:

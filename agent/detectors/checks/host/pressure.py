@@ -9,13 +9,13 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from agent.detectors import Sink
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.detector import CheckDetector, Reading, Turns
 from agent.detectors.checks.steady import is_exceeded
 from agent.detectors.checks.wakeups import Waking
+from agent.host.files import HostRoot
 from kubenode.runtime.clock import wait
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Pressure:
 
     def __init__(self, resource: str, limit: float, root: str = "/") -> None:
         self.condition, self.kind = NAMES[resource]
-        self.path = Path(root, "proc/pressure", resource)
+        self.path = HostRoot(root).path(f"proc/pressure/{resource}")
         self._resource, self._limit = resource, limit
         self.share = 0.0
         self.faulty = False

@@ -2,19 +2,18 @@
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.steady import is_exceeded
+from agent.host.files import HostRoot
 
 CONDITION = "DiskProblem"
 MARGIN = 3.0
 """Percent points below a limit at which the fault is over."""
 
 
-def usage(folder: Path) -> tuple[float, float]:
+def usage(have: os.statvfs_result) -> tuple[float, float]:
     """Return the used percentages of space and inodes; 0 for inodes that are not counted."""
-    have = os.statvfs(folder)
     usable = have.f_blocks - have.f_bfree + have.f_bavail
     space = 100.0 * (1 - have.f_bavail / usable) if usable else 0.0
     inodes = 100.0 * (1 - have.f_favail / have.f_files) if have.f_files else 0.0
@@ -32,9 +31,9 @@ class Space:
         used_pct: float,
         inodes_pct: float,
         root: str = "/",
-        usage: Callable[[Path], tuple[float, float]] = usage,
+        usage: Callable[[os.statvfs_result], tuple[float, float]] = usage,
     ) -> None:
-        self._folders, self._root, self._usage = tuple(folders), root, usage
+        self._folders, self._files, self._usage = tuple(folders), HostRoot(root), usage
         self._limits = {"space": used_pct, "inodes": inodes_pct}
         self._was: dict[tuple[int, str], bool] = {}
 
@@ -43,7 +42,7 @@ class Space:
         worst: tuple[float, Finding] | None = None
         was: dict[tuple[int, str], bool] = {}
         for device, folder in self._filesystems().items():
-            shares = self._usage(Path(self._root, folder.lstrip("/")))
+            shares = self._usage(self._files.statvfs(folder))
             for what, share in zip(("space", "inodes"), shares, strict=True):
                 limit, key = self._limits[what], (device, what)
                 was[key] = is_exceeded(share, limit, self._was.get(key), MARGIN)
@@ -58,7 +57,7 @@ class Space:
         folders: dict[int, str] = {}
         for folder in self._folders:
             try:
-                device = os.stat(Path(self._root, folder.lstrip("/"))).st_dev
+                device = self._files.stat(folder).st_dev
             except (FileNotFoundError, NotADirectoryError):
                 continue
             folders.setdefault(device, folder)

@@ -7,11 +7,11 @@ import ctypes
 import errno
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.host import number
 from agent.detectors.checks.steady import is_exceeded
+from agent.host.files import HostRoot
 
 FILES, TASKS, CONNECTIONS, INOTIFY = (
     "FDProblem",
@@ -67,15 +67,16 @@ def open_files(root: str) -> Iterator[tuple[str, int, int]]:
     """Yield description, number and maximum of open files, for the host and for its node
     daemons.
     """
-    fields = Path(root, "proc/sys/fs/file-nr").read_text(encoding="ascii").split()
+    files = HostRoot(root)
+    fields = files.read_text("proc/sys/fs/file-nr").split()
     used, most = int(fields[0]) - int(fields[1]), int(fields[2])
     if most:
         yield "open files of the host", used, most
-    for entry in os.listdir(Path(root, "proc")):
+    for entry in files.list_names("proc"):
         if entry.isdecimal() and (name := _text(root, f"proc/{entry}/comm").strip()) in DAEMONS:
             limit = _soft_limit(_text(root, f"proc/{entry}/limits"))
             try:
-                count = len(os.listdir(Path(root, f"proc/{entry}/fd")))
+                count = len(files.list_names(f"proc/{entry}/fd"))
             except OSError:
                 continue  # the process ended meanwhile
             if limit:
@@ -84,7 +85,7 @@ def open_files(root: str) -> Iterator[tuple[str, int, int]]:
 
 def tasks(root: str) -> Iterator[tuple[str, int, int]]:
     """Yield description, number and maximum of tasks. /proc/loadavg counts them without a walk."""
-    fields = Path(root, "proc/loadavg").read_text(encoding="ascii").split()
+    fields = HostRoot(root).read_text("proc/loadavg").split()
     used = int(fields[3].partition("/")[2])
     for path in ("kernel/pid_max", "kernel/threads-max"):
         if most := number(root, f"proc/sys/{path}"):
@@ -127,6 +128,6 @@ def _soft_limit(limits: str) -> int:
 
 def _text(root: str, path: str) -> str:
     try:
-        return Path(root, path).read_text(encoding="utf-8", errors="replace")
+        return HostRoot(root).read_text(path)
     except OSError:
         return ""

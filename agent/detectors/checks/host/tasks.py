@@ -5,11 +5,10 @@ Limits: Huawei CCE documentation, node-problem-detector (facts): 10 tasks in 3 c
 monitoring agent: 20 zombies.
 """
 
-import os
 from collections import Counter
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
+from agent.host.files import HostRoot
 
 HUNG, ZOMBIES = "ProcessD", "ProcessZ"
 CONDITIONS = (HUNG, ZOMBIES)
@@ -51,11 +50,12 @@ def judge(
 def read(root: str) -> dict[str, list[Task]]:
     """Return the processes in state D or Z by state, without those that end meanwhile."""
     by_state: dict[str, list[Task]] = {}
-    for entry in os.listdir(Path(root, "proc")):
+    files = HostRoot(root)
+    for entry in files.list_names("proc"):
         if not entry.isdecimal():
             continue
         try:
-            with open(Path(root, "proc", entry, "stat"), "rb") as file:
+            with open(files.path(f"proc/{entry}/stat"), "rb") as file:
                 text = file.read(4096).decode(errors="replace")
         except OSError:
             continue

@@ -7,11 +7,11 @@ kernel or systemd is not counted. Patterns are matched by RE2, line by line.
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from agent.detectors.checks.programs import Ran
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.programs import started
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.duration import seconds
@@ -68,10 +68,10 @@ def origin(source: str) -> list[str]:
             return [f"_COMM={source[:15]}"]  # the kernel keeps 15 characters of a program's name
 
 
-def argv(counter: Counter, since: float) -> list[str]:
+def argv(counter: Counter, since: float, files: HostRoot) -> list[str]:
     """Return the command. since: seconds since the epoch."""
     command = ["journalctl", "--quiet", "--no-pager", "--output=cat", f"--since=@{since:.0f}"]
-    if counter.folder and Path(counter.folder).is_dir():
+    if counter.folder and files.is_dir(counter.folder):
         command.append(f"--directory={counter.folder}")
     return [*command, *origin(counter.source)]
 
@@ -98,10 +98,10 @@ class Tally:
 
 async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
     """Count the lines; exit status 1 if the threshold is met, 0 below it."""
-    now = clock.now().timestamp()
+    now, files = clock.now().timestamp(), HostRoot(root)
     since = max(now - counter.lookback, now - uptime(root) + counter.delay)
     tally = Tally(counter)
-    if since < now and (why := await _lines(argv(counter, since), tally)):
+    if since < now and (why := await _lines(argv(counter, since, files), tally, root)):
         return Ran(None, why=why)
     if tally.matches < counter.count:
         return Ran(0, "")
@@ -111,13 +111,13 @@ async def count(counter: Counter, clock: Clock, root: str = "/") -> Ran:
 
 def uptime(root: str) -> float:
     """Return the seconds since boot. Raises OSError, ValueError."""
-    return float(Path(root, "proc/uptime").read_text(encoding="ascii").split()[0])
+    return float(HostRoot(root).read_text("proc/uptime").split()[0])
 
 
-async def _lines(command: list[str], tally: Tally) -> str:
+async def _lines(command: list[str], tally: Tally, root: str) -> str:
     """Count all lines; return "" on success, else why not. The caller sets the timeout."""
     try:
-        async with started(command, PIPE) as process:
+        async with started(command, PIPE, root=root) as process:
             await _count(process, tally)
             code = await process.wait()
     except HostError as error:

@@ -13,8 +13,11 @@ from agent.detectors.checks.npd.config import PluginMonitorConfig, PluginRule, R
 from agent.detectors.checks.npd.protocol import PluginResult, Word, judge, read
 from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Programs, Ran, Runner
 from agent.detectors.checks.steady import SteadyFinding
+from agent.host.files import HostRoot, resolve_links
 
 log = logging.getLogger(__name__)
+
+OWN_FILES = HostRoot()
 
 
 class PluginMonitor:
@@ -26,11 +29,12 @@ class PluginMonitor:
         turns: Turns,
         builtins: BuiltIns,
         programs: Runner | None = None,
+        files: HostRoot = OWN_FILES,
     ) -> None:
         self.name = monitor.name
         self.conditions = tuple(condition.type for condition in monitor.conditions)
         self._monitor, self._turns, self._builtins = monitor, turns, builtins
-        self._programs = programs or Programs()
+        self._programs, self._files = programs or Programs(), files
         self._places = asyncio.Semaphore(monitor.at_once)
         self._results: dict[int, PluginResult] = {}
         self._reported: dict[str, Finding] = {}
@@ -71,7 +75,7 @@ class PluginMonitor:
             if (own := self._builtins.find(rule.path, rule.args)) is not None:
                 async with asyncio.timeout(limit):
                     return await own()
-            argv = [program(rule.path, self._monitor.file), *rule.args]
+            argv = [program(rule.path, self._monitor.file, self._files), *rule.args]
             return await self._programs.run(
                 argv, limit, max(DEFAULT_OUTPUT_BYTES, self._monitor.most_output)
             )
@@ -111,14 +115,15 @@ class PluginMonitor:
         sink.report(EventReport(reason, message, EventSeverity.WARNING, now, self.name))
 
 
-def program(path: str, file: str) -> str:
-    """Return the path of a rule's program.
+def program(path: str, file: str, files: HostRoot = OWN_FILES) -> str:
+    """Return the host's path of a rule's program.
 
     A relative path is searched as in node-problem-detector's image (from /), then beside the
     configuration's folder (as in its own `config/plugin/...`), then in it.
     """
     if os.path.isabs(path):
         return path
-    folder = Path(file).resolve().parent
-    places = (Path("/", path), folder.parent / path, folder / path)
-    return str(next((place for place in places if place.exists()), places[0]))
+    folder = os.path.dirname(resolve_links(Path(files.root), os.path.abspath(file)))
+    bases = ("/", os.path.dirname(folder), folder)
+    places = [os.path.normpath(os.path.join(base, path)) for base in bases]
+    return next((place for place in places if files.exists(place)), places[0])

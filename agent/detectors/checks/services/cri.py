@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.host.files import HostRoot
+
 METHOD = b"/runtime.v1.RuntimeService/Status"
 MOST = 1 << 20
 """Bytes of an answer."""
@@ -20,6 +22,7 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 _END_STREAM, _ACK, _END_HEADERS, _PADDED = 0x1, 0x1, 0x4, 0x8
 _NO_MESSAGE = bytes(5)
+OWN_FILES = HostRoot()
 
 
 class NoAnswer(Exception):
@@ -35,12 +38,12 @@ class Ready:
     why: str = ""
 
 
-async def status(socket: str, seconds: float) -> list[Ready]:
-    """Return the runtime's conditions. Raises NoAnswer."""
+async def status(socket: str, seconds: float, files: HostRoot = OWN_FILES) -> list[Ready]:
+    """Return the runtime's conditions. Raises NoAnswer. socket: path of the host."""
     tried = f"Status over {socket}"
     try:
         async with asyncio.timeout(seconds):
-            reader, writer = await asyncio.open_unix_connection(socket)
+            reader, writer = await asyncio.open_unix_connection(files.path(socket))
             try:
                 writer.write(_PREFACE + _frame(_SETTINGS, 0, 0, b"") + _request())
                 await writer.drain()

@@ -9,11 +9,11 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.services import cri
 from agent.host import Host, HostError, NoSuchUnit, Unit
+from agent.host.files import HostRoot
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock
 
@@ -123,9 +123,15 @@ def http(
     return lambda: _get(tried, "/healthz", lambda: asyncio.open_connection(host, port), seconds)
 
 
-def docker_ping(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
+def docker_ping(
+    socket: str, seconds: float, files: HostRoot
+) -> Callable[[], Awaitable[HealthAnswer]]:
     tried = f"GET /_ping over {socket}"
-    return lambda: _get(tried, "/_ping", lambda: asyncio.open_unix_connection(socket), seconds)
+
+    def connect() -> Awaitable[Streams]:
+        return asyncio.open_unix_connection(files.path(socket))
+
+    return lambda: _get(tried, "/_ping", connect, seconds)
 
 
 async def _get(
@@ -151,14 +157,16 @@ async def _get(
     return HealthAnswer(code == "200", f"{tried}: {code}")
 
 
-def runtime(socket: str, seconds: float) -> Callable[[], Awaitable[HealthAnswer]]:
+def runtime(
+    socket: str, seconds: float, files: HostRoot = cri.OWN_FILES
+) -> Callable[[], Awaitable[HealthAnswer]]:
     """Return a CRI call Status. Only RuntimeReady counts; the kubelet reports the network's
     state.
     """
 
     async def ask() -> HealthAnswer:
         try:
-            ready = await cri.status(socket, seconds)
+            ready = await cri.status(socket, seconds, files)
         except cri.NoAnswer as error:
             return HealthAnswer(False, str(error))
         for condition in ready:
@@ -199,19 +207,15 @@ def which_runtime(
         named = next((candidate for candidate in known if candidate.socket == socket), None)
         return named or Runtime("", socket, "ContainerRuntimeUnhealthy")
     folders = ("etc/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+    files = HostRoot(root)
     for candidate in known:
         places = [
             candidate.socket.lstrip("/"),
             *(f"{folder}/{candidate.unit}" for folder in folders),
         ]
-        if any(Path(root, place).exists() for place in places):
+        if any(files.exists(place) for place in places):
             return candidate
     return known[0]
-
-
-def under(root: str, path: str) -> str:
-    """Return where a file of the host is mounted."""
-    return str(Path(root, path.lstrip("/")))
 
 
 def kubelet(port: int, seconds: float) -> MonitoredService:
@@ -231,12 +235,12 @@ def kube_proxy(port: int, seconds: float) -> MonitoredService:
 def docker(seconds: float, root: str = "/") -> MonitoredService:
     return MonitoredService(
         *("ContainerRuntimeUnhealthy", "DockerUnhealthy", "ContainerRuntimeIsHealthy"),
-        *("runtime", "docker.service", docker_ping(under(root, "/run/docker.sock"), seconds)),
+        *("runtime", "docker.service", docker_ping("/run/docker.sock", seconds, HostRoot(root))),
     )
 
 
 def container_runtime(chosen: Runtime, seconds: float, root: str = "/") -> MonitoredService:
     return MonitoredService(
         *("ContainerRuntimeUnhealthy", chosen.reason, "ContainerRuntimeIsHealthy"),
-        *("runtime", chosen.unit, runtime(under(root, chosen.socket), seconds)),
+        *("runtime", chosen.unit, runtime(chosen.socket, seconds, HostRoot(root))),
     )

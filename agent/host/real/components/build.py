@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from agent.components.ports import ComponentPorts, PackageManager
+from agent.host.files import HostRoot
 from agent.host.real.commands import Commands
 from agent.host.real.components.downloads import Downloads
 from agent.host.real.components.dpkg import DpkgPackages
@@ -25,11 +26,11 @@ def real_components(
     architecture: as Kubernetes names it, such as `amd64`, `arm64`
     """
     commands, root, folder = Commands(host), Path(host_root), Path(state_dir) / "components"
-    runner = UnitRunner(commands)
+    runner, files = UnitRunner(commands), HostRoot(host_root)
     packages: dict[str, PackageManager] = {}
-    if (root / "usr/bin/apt-get").exists():
+    if files.exists("/usr/bin/apt-get"):
         packages["apt"] = DpkgPackages(runner)
-    if (root / "usr/bin/dnf").exists():
+    if files.exists("/usr/bin/dnf"):
         packages["dnf"] = DnfPackages(runner)
     return ComponentPorts(
         packages=packages,

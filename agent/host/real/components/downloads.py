@@ -22,6 +22,7 @@ import msgspec
 from yarl import URL
 
 from agent.host import Contraindicated, HostError
+from agent.host.files import HostRoot
 
 MOST_BYTES = 4 * 1024**3
 """Maximum bytes of an artefact, all its layers together."""
@@ -69,7 +70,7 @@ class Downloads:
         """Download into `folder`. Raises HostError; Contraindicated for a wrong digest."""
         path = folder / "tarball"
         if url.startswith("file://"):
-            source = self._root / url.removeprefix("file://").lstrip("/")
+            source = HostRoot(str(self._root)).path(url.removeprefix("file://"))
             await asyncio.to_thread(_copied, source, path, sha256)
         else:
             async with _session() as session, _open_url(session, url) as response:

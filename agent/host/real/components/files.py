@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from agent.components.ports import MOST_BYTES, FileSnapshot
 from agent.host import HostError
+from agent.host.files import HostRoot
 from agent.host.real.commands import Commands, HostCommand
 from agent.host.real.components.paths import resolve_host_path
 from agent.host.real.components.scripts import argv, check_refusal
@@ -61,7 +62,8 @@ class RealFiles:
                 raise HostError(f"{folder} cannot be removed: {ran}")
 
     def _there(self, folders: Sequence[str]) -> frozenset[str]:
-        return frozenset(path for path in folders if (self._root / path.lstrip("/")).is_dir())
+        files = HostRoot(str(self._root))
+        return frozenset(path for path in folders if files.is_dir(path))
 
     async def _ran(self, path: str, program: list[str]) -> str:
         """Run the program. Return the reason of its failure; "" if it succeeded."""

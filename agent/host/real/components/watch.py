@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.detectors.logs.inotify import APPEARED, ATTRIB, Inotify
 from agent.host import HostError
+from agent.host.files import HostRoot
 
 CLOSE_WRITE, MOVED_FROM, DELETE, DELETE_SELF = 0x8, 0x40, 0x200, 0x400
 MASK = APPEARED | ATTRIB | CLOSE_WRITE | MOVED_FROM | DELETE | DELETE_SELF
@@ -83,7 +84,7 @@ class InotifyWatch:
                 self._folders.pop(folder, None)  # gone again, or out of watches: the scan covers it
 
     def _nearest(self, path: str) -> tuple[str, str]:
-        here = self._root / path.lstrip("/")
+        here = HostRoot(str(self._root)).path(path)
         while not os.path.isdir(here.parent) and here.parent != self._root:
             here = here.parent
         return str(here.parent), here.name

@@ -1,11 +1,14 @@
 """GPUs, by what a stand-in for NVML says: no GPU is at hand where tests run."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from support.watched import Tree
 
 from agent.detectors.checks.host import gpu
+from agent.host.files import HostRoot
 
 
 class NVMLError(Exception):
@@ -104,6 +107,39 @@ def test_gpus_that_the_driver_never_had_are_counted_on_the_bus(tmp_path: Path) -
     looked = gpu.GpuCheck(0, lambda: Nvml(Gpu("GPU-1")), str(tree))
     assert "1 of 2" in looked.inspect()["GPUMissing"].message
     assert "1 of 8" in gpu.GpuCheck(8, lambda: Nvml(Gpu("GPU-1"))).inspect()["GPUMissing"].message
+
+
+LIBRARY = """
+int nvmlInitWithFlags(unsigned flags) { return 0; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = 3; return 0; }
+"""
+COUNT = """
+import sys
+from agent.detectors.checks.host.gpu import host_nvml
+from agent.host.files import HostRoot
+nvml = host_nvml(HostRoot(sys.argv[1]))
+nvml.nvmlInit()
+print(nvml.nvmlDeviceGetCount())
+"""
+
+
+def test_in_a_pod_nvml_is_that_of_the_hosts_driver(tmp_path: Path) -> None:
+    folder = tmp_path / "usr/lib/x86_64-linux-gnu"
+    folder.mkdir(parents=True)
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "nvml.c").write_text(LIBRARY)
+    made = tmp_path / "opt/libnvidia-ml.so.570"
+    name = f"-Wl,-soname,{gpu.NVML}"
+    subprocess.run(["cc", "-shared", name, "-o", made, tmp_path / "nvml.c"], check=True)
+    (folder / gpu.NVML).symlink_to("/opt/libnvidia-ml.so.570")
+    argv = [sys.executable, "-c", COUNT, str(tmp_path)]
+    assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == "3\n"
+
+
+def test_a_host_without_the_drivers_library_is_told(tmp_path: Path) -> None:
+    nowhere = HostRoot(str(tmp_path))
+    with pytest.raises(OSError, match=f"NVML: the host has no {gpu.NVML} in /usr/lib"):
+        gpu.GpuCheck(0, lambda: gpu.host_nvml(nowhere), str(tmp_path)).inspect()
 
 
 def test_without_nvml_nothing_is_said() -> None:

@@ -17,6 +17,7 @@ from agent.detectors.checks.host import certificates, mounts, pressure, smart, s
 from agent.detectors.checks.host.time import Clocks, tracking
 from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES as KEPT_BYTES
 from agent.detectors.checks.programs import Ran
+from agent.host.files import HostRoot
 from agent.probes import Answer, CannotAnswer
 
 
@@ -95,7 +96,7 @@ def test_a_full_filesystem_is_a_fault_until_well_below(tmp_path: Path) -> None:
 
 
 def test_usage_counts_as_df_does(tmp_path: Path) -> None:
-    used, inodes = space.usage(tmp_path)
+    used, inodes = space.usage(os.statvfs(tmp_path))
     assert 0 <= used <= 100
     assert 0 <= inodes <= 100
 
@@ -219,11 +220,11 @@ def test_soon_depends_on_the_life_of_a_certificate(begins: float, ends: float, r
 def test_dates_of_a_certificate_are_read_from_its_file(tmp_path: Path) -> None:
     made = Authority(tmp_path).cert_file.read_bytes()
     (tmp_path / "client.pem").write_bytes(made)
-    (life,) = certificates.read(str(tmp_path / "client.pem"))
+    (life,) = certificates.read("/client.pem", HostRoot(str(tmp_path)))
     assert life.begins < life.ends
     (tmp_path / "cut.pem").write_bytes(made[:200] + made[-40:])
     with pytest.raises(ValueError, match=r"cut\.pem: no certificate can be read"):
-        certificates.read(str(tmp_path / "cut.pem"))
+        certificates.read("/cut.pem", HostRoot(str(tmp_path)))
 
 
 def test_without_any_certificate_nothing_is_said(tmp_path: Path) -> None:

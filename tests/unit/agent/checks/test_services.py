@@ -18,6 +18,7 @@ from agent.detectors.checks.services.bus import path
 from agent.detectors.checks.services.restarts import Restarts
 from agent.detectors.checks.services.units import RestartCallback, UnitFlaps
 from agent.host import HostUnreachable, NoSuchUnit, Unit
+from agent.host.files import HostRoot
 from agent.host.systemd import SystemdHost
 from agent.probes import CannotAnswer
 
@@ -329,11 +330,11 @@ def test_lines_count_up_and_stops_on_purpose_count_down() -> None:
 
 def test_only_lines_of_the_true_writer_are_read() -> None:
     counter = read(FLAGS)
-    assert "_PID=1" in argv(counter, 100.0)
+    assert "_PID=1" in argv(counter, 100.0, HostRoot())
     kernel = Counter("kernel", 60, 0, 1, "x")
-    assert argv(kernel, 100.0)[-2:] == ["--since=@100", "_TRANSPORT=kernel"]
+    assert argv(kernel, 100.0, HostRoot())[-2:] == ["--since=@100", "_TRANSPORT=kernel"]
     docker = Counter("dockerd", 60, 0, 1, "x")
-    assert "_COMM=dockerd" in argv(docker, 100.0)
+    assert "_COMM=dockerd" in argv(docker, 100.0, HostRoot())
 
 
 @pytest.mark.parametrize(
