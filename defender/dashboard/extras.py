@@ -9,6 +9,7 @@ from defender.dashboard.forms import LENGTHS
 from defender.dashboard.node_state import POOL
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
+from defender.dashboard.views.plots import SPANS, hours_of
 from defender.server import eviction
 from kubenode.runtime.kube.client import Kube
 
@@ -21,7 +22,10 @@ async def extra(
     """Return the variables for the template `page`."""
     match page:
         case "node":
-            return {"eviction": await eviction.read_preview(kube, params["name"])}
+            preview = await eviction.read_preview(kube, params["name"])
+            return {"eviction": preview, **_plots(params)}
+        case "fleet" | "zone":
+            return _plots(params)
         case "jobs":
             return {"choices": jobs.choices(board.scene()), "shows": jobs.SHOWS}
         case "rules":
@@ -30,6 +34,11 @@ async def extra(
             return {"lengths": LENGTHS, "scopes": _scopes(board)}
         case _:
             return {}
+
+
+def _plots(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return the lengths that plots may have, and the chosen one."""
+    return {"hours": hours_of(params), "spans": tuple(SPANS)}
 
 
 def _scopes(board: SceneBuilder) -> list[str]:

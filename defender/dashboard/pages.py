@@ -13,6 +13,7 @@ from defender.dashboard.views import (
     jobs,
     nodes,
     pauses,
+    plots,
     rollouts,
     rules,
     would_have,
@@ -54,6 +55,7 @@ def _fleet(scene: Scene, params: Params) -> View:
     view: dict[str, Sequence[PagePart]] = {
         "headline": [glance.headline],
         "attention": glance.rows,
+        "plots": plots.view_plots(scene, plots.of_fleet(), params),
     }
     for zone in fleet_zones:
         view[f"head {zone.name}"] = [zone.head]
@@ -67,7 +69,11 @@ def _rack(scene: Scene, params: Params) -> View | None:
 
 
 def _zone(scene: Scene, params: Params) -> View | None:
-    return nodes.zone(scene, params.get("zone", ""), params.get("page", ""))
+    name = params.get("zone", "")
+    view = nodes.zone(scene, name, params.get("page", ""))
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_zone(scene, name), params)}
 
 
 def _nodes(scene: Scene, params: Params) -> View:
@@ -75,7 +81,11 @@ def _nodes(scene: Scene, params: Params) -> View:
 
 
 def _node(scene: Scene, params: Params) -> View | None:
-    return nodes.view_node(scene, params["name"])
+    name = params["name"]
+    view = nodes.view_node(scene, name)
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_node(scene, name), params)}
 
 
 def _budgets(scene: Scene, params: Params) -> View:
@@ -95,11 +105,11 @@ def _pauses(scene: Scene, params: Params) -> View:
 
 
 PAGES = (
-    DashboardPage("fleet", "Fleet", "/", _fleet, place="fleet"),
+    DashboardPage("fleet", "Fleet", "/", _fleet, ("hours",), place="fleet"),
     DashboardPage("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
-    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page"), place="fleet"),
+    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page", "hours"), place="fleet"),
     DashboardPage("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
-    DashboardPage("node", "Node", "/nodes/{name}", _node, place="fleet"),
+    DashboardPage("node", "Node", "/nodes/{name}", _node, ("hours",), place="fleet"),
     DashboardPage("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
     DashboardPage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
     DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),

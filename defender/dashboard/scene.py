@@ -21,6 +21,7 @@ from defender.overview.faults import NO_CONDITIONS, FaultConditions
 from defender.overview.programs import NO_SIGHT, ProgramSight
 from defender.overview.records import RecordView
 from defender.overview.situation import NodeEvidence
+from defender.overview.usage import UsageHistory
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import Clock
@@ -42,6 +43,7 @@ class Scene:
     rollouts_read: False until rollouts were read. A cluster may lack the kinds of machines.
     records, records_read: the same of NodeRecords, by the name of the node.
     programs: which programs have a leader and which agents live.
+    usage: use of budgets since this process began.
     """
 
     control: RiskControl
@@ -60,6 +62,7 @@ class Scene:
     programs: ProgramSight = NO_SIGHT
     records: Mapping[str, RecordView] = field(default_factory=dict)
     records_read: bool = True
+    usage: UsageHistory = field(default_factory=UsageHistory)
 
 
 @dataclass
@@ -72,6 +75,7 @@ class SceneBuilder:
     leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     fleet: FleetGrid = field(default_factory=FleetGrid)
+    usage: UsageHistory = field(default_factory=UsageHistory)
     _touched: set[str] = field(default_factory=set)
     _open: dict[str, dict[str, ObservedJob]] = field(default_factory=dict)
     _all_at: float = float("-inf")
@@ -135,6 +139,7 @@ class SceneBuilder:
             self.leases.sight if self.leases is not None else NO_SIGHT,
             self.records.cache,
             self.records.synced.is_set(),
+            self.usage,
         )
 
     def _apply_changes(self) -> None:

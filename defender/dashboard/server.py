@@ -15,6 +15,7 @@ from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
 from defender.dashboard.people import IdentityProvider, Proxy, Writers
 from defender.dashboard.posts import Entrance, FormHandlers
+from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import SceneBuilder
@@ -85,6 +86,7 @@ class Dashboard:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
         renderer = Renderer()
+        self.recorder = UsageRecorder(defender, self.board.usage, clock)
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
         shared = ConfigMapStore(kube, NAME, self.settings.namespace)
@@ -101,7 +103,7 @@ class Dashboard:
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
         leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
-        return [self.rollouts, *leases, self.hub, self.sign_outs]
+        return [self.rollouts, *leases, self.recorder, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:
