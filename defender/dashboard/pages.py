@@ -14,6 +14,7 @@ from defender.dashboard.views import (
     nodes,
     pauses,
     plots,
+    rollout,
     rollouts,
     rules,
     would_have,
@@ -100,6 +101,10 @@ def _job(scene: Scene, params: Params) -> View | None:
     return job.view_job(scene, params["name"])
 
 
+def _rollout(scene: Scene, params: Params) -> View | None:
+    return rollout.view(scene, params["name"])
+
+
 def _pauses(scene: Scene, params: Params) -> View:
     return pauses.view(scene)
 
@@ -117,6 +122,7 @@ PAGES = (
     DashboardPage("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
     DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
+    DashboardPage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
     DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
 MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

@@ -11,6 +11,7 @@ from typing import Any
 
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.leases import LeaseReader
+from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
@@ -44,6 +45,7 @@ class Scene:
     records, records_read: the same of NodeRecords, by the name of the node.
     programs: which programs have a leader and which agents live.
     usage: use of budgets since this process began.
+    machines, machines_read: the same of Machines.
     """
 
     control: RiskControl
@@ -63,6 +65,8 @@ class Scene:
     records: Mapping[str, RecordView] = field(default_factory=dict)
     records_read: bool = True
     usage: UsageHistory = field(default_factory=UsageHistory)
+    machines: Mapping[str, RolloutMachine] = field(default_factory=dict)
+    machines_read: bool = True
 
 
 @dataclass
@@ -71,6 +75,7 @@ class SceneBuilder:
 
     defender: Defender
     rollouts: Informer[SetRollout]
+    machines: Informer[RolloutMachine]
     clock: Clock
     leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,6 +145,8 @@ class SceneBuilder:
             self.records.cache,
             self.records.synced.is_set(),
             self.usage,
+            self.machines.cache,
+            self.machines.synced.is_set(),
         )
 
     def _apply_changes(self) -> None:

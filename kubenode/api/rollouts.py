@@ -1,8 +1,9 @@
 """Rollouts of component sets: why one stops, and what resumes or undoes it. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from kubenode.api.meta import Condition
 from kubenode.api.v1alpha1.machinecomponentset import (
@@ -95,28 +96,76 @@ def find_undo(set_: MachineComponentSet) -> SetRevision | None:
     During a rollout it is the current revision, the last one whose rollout completed. Otherwise it
     is the newest older revision that was not rejected.
     """
-    status = set_.status
-    by_name = {revision.name: revision for revision in status.revisions}
-    current = by_name.get(status.current_revision)
-    if current is not None and status.update_revision != status.current_revision:
-        return None if _is_spec(set_, current) else current
+    spec = set_.spec
+    content = (spec.component, spec.values, spec.desired_state)
+    return choose_undo(content, RevisionNames.of(set_.status), set_.status.revisions)
+
+
+class RevisionContent(Protocol):
+    """Content of a revision, however it was decoded."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def component(self) -> str: ...
+    @property
+    def values(self) -> Mapping[str, str]: ...
+    @property
+    def desired_state(self) -> str: ...
+
+
+class RevisionSource(Protocol):
+    """Status of a set, however it was decoded."""
+
+    @property
+    def current_revision(self) -> str: ...
+    @property
+    def update_revision(self) -> str: ...
+    @property
+    def rejected_revision(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionNames:
+    """Names of the revisions of a set: the last complete one, the target and the rejected one."""
+
+    current: str
+    update: str
+    rejected: str
+
+    @classmethod
+    def of(cls, status: RevisionSource) -> "RevisionNames":
+        return cls(status.current_revision, status.update_revision, status.rejected_revision)
+
+
+R = TypeVar("R", bound=RevisionContent)
+Content = tuple[str, Mapping[str, str], str]
+
+
+def choose_undo(content: Content, names: RevisionNames, revisions: Sequence[R]) -> R | None:
+    """Return the revision to which an undo returns a set; see find_undo.
+
+    content: component, values and desired state of the spec.
+    """
+    current = next((each for each in revisions if each.name == names.current), None)
     if current is None:
         return None
+    if names.update != names.current:
+        return None if _content(current) == content else current
     older = [
         revision
-        for revision in status.revisions
+        for revision in revisions
         if revision.number < current.number
-        and revision.name != status.rejected_revision
-        and not _is_spec(set_, revision)
+        and revision.name != names.rejected
+        and _content(revision) != content
     ]
     return max(older, key=lambda revision: revision.number, default=None)
 
 
-def _is_spec(set_: MachineComponentSet, revision: SetRevision) -> bool:
-    """Return whether the spec asks for the content of the revision already."""
-    spec = set_.spec
-    content = (spec.component, spec.values, spec.desired_state)
-    return content == (revision.component, revision.values, revision.desired_state)
+def _content(revision: RevisionContent) -> Content:
+    return revision.component, revision.values, revision.desired_state
 
 
 def undo_spec(set_: MachineComponentSet, target: SetRevision) -> dict[str, Any]:
