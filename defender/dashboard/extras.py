@@ -11,6 +11,7 @@ from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
 from defender.dashboard.views.plots import SPANS, hours_of
 from defender.server import eviction
+from defender.server.node_events import read_node_events
 from kubenode.runtime.kube.client import Kube
 
 MOST_SUGGESTED = 200
@@ -23,13 +24,14 @@ async def extra(
     match page:
         case "node":
             preview = await eviction.read_preview(kube, params["name"])
-            return {"eviction": preview, **_plots(params)}
-        case "fleet" | "zone":
+            events = await read_node_events(kube, params["name"])
+            return {"eviction": preview, "events": events, **_plots(params)}
+        case "fleet" | "zone" | "rule":
             return _plots(params)
         case "jobs":
             return {"choices": jobs.choices(board.scene()), "shows": jobs.SHOWS}
         case "rules":
-            return {"shows": rules.SHOWS}
+            return {"shows": rules.SHOWS, "choices": {"mode": list(rules.MODES)}}
         case "pauses":
             return {"lengths": LENGTHS, "scopes": _scopes(board)}
         case _:

@@ -16,6 +16,7 @@ from defender.dashboard.views import (
     plots,
     rollout,
     rollouts,
+    rule,
     rules,
     would_have,
 )
@@ -101,6 +102,14 @@ def _job(scene: Scene, params: Params) -> View | None:
     return job.view_job(scene, params["name"])
 
 
+def _rule(scene: Scene, params: Params) -> View | None:
+    name = params["name"]
+    view = rule.view(scene, name)
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_rule(name), params)}
+
+
 def _rollout(scene: Scene, params: Params) -> View | None:
     return rollout.view(scene, params["name"])
 
@@ -119,7 +128,8 @@ PAGES = (
     DashboardPage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
     DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
     DashboardPage("job", "Job", "/jobs/{name}", _job, place="jobs"),
-    DashboardPage("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    DashboardPage("rules", "Rules", "/rules", rules.view, rules.FILTERS, place="rules"),
+    DashboardPage("rule", "Rule", "/rules/{name}", _rule, ("hours",), place="rules"),
     DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
     DashboardPage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),

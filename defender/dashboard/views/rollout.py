@@ -51,6 +51,7 @@ _LETTERS = {
     MachineMark.NONE: "s",
     MachineMark.UPDATED: "h",
 }
+_RANKS = {mark: rank for rank, mark in enumerate(MachineMark)}
 Marks = tuple[tuple[str, str, int], ...]
 
 
@@ -136,7 +137,7 @@ def view(scene: Scene, name: str) -> dict[str, Sequence[PagePart]] | None:
         return None
     rows = _machine_rows(scene.machines.values(), rollout)
     choices = tuple(action_choices(rollout))
-    shown = sorted(rows, key=lambda row: (list(MachineMark).index(row.mark), natural(row.key)))
+    shown = sorted(rows, key=lambda row: _RANKS[row.mark])
     return {
         "rollout": [_head(rollout, rows, scene.machines_read)],
         "actions": [RolloutActions(choices)] if choices else [],
