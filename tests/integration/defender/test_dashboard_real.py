@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 from support.control_plane import ControlPlane
 from support.dashboard_running import Running, dashboard_over
-from support.dashboard_world import JOBS, POLICIES, a_job, put
+from support.dashboard_world import JOBS, POLICIES, ROLLOUTS, a_job, a_rollout, put
 from support.remedy_cluster import install_crds
+from support.running import until
 
 from defender.dashboard.people import Person, Proxy, Via, Writers, networks
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
@@ -34,6 +35,8 @@ RIGHTS = {
                ("patch", "defenderpolicies")],
     "decider": [("get", "defenderpolicies"), ("get", "remedyoperationjobs"),
                 ("patch", "remedyoperationjobs")],
+    "roller": [("get", "defenderpolicies"), ("get", "machinecomponentsets"),
+               ("patch", "machinecomponentsets")],
     "stranger": [],
 }  # fmt: skip
 
@@ -184,6 +187,30 @@ async def test_people_come_in_by_their_tokens_and_do_what_rbac_lets_them(
         assert code == 200 and said.startswith("Approved decide-me"), said
         (made,) = (await kube.get(f"{JOBS}/decide-me"))["spec"]["approvals"]
         assert (made["decision"], made["by"]) == ("Approve", user_of("decider"))
+
+
+async def test_a_rollout_is_paused_by_those_whom_rbac_lets_patch_its_set(
+    kube: Kube, world: Running, tokens: dict[str, str]
+) -> None:
+    await put(kube, ROLLOUTS, a_rollout("runc", "runc-1.3", "Updating"))
+    path, press = "/rollouts/runc/act", {"action": "Pause"}
+    try:
+        board = world.dashboard.board
+        await until(lambda: "runc" in board.scene().rollouts, 20, "the set is read")
+        for name in ("looker", "pauser", "decider"):
+            async with browser() as session:
+                assert await log_in(session, world.url, tokens[name]) == 303
+                code, text = await post(session, world.url, path, press)
+                assert code == 403 and "patch machinecomponentsets" in text, name
+        assert not (await kube.get(f"{ROLLOUTS}/runc"))["spec"].get("paused")
+        async with browser() as session:
+            assert await log_in(session, world.url, tokens["roller"]) == 303
+            code, text = await post(session, world.url, path, press)
+            assert code == 200 and "Paused runc" in text
+        written = await kube.get(f"{ROLLOUTS}/runc")
+        assert written["spec"]["paused"] is True
+    finally:
+        await kube.delete(f"{ROLLOUTS}/runc")
 
 
 async def test_two_who_decide_at_once_write_one_after_the_other_and_one_is_told(
