@@ -13,6 +13,7 @@ from typing import Any
 
 from defender.dashboard.people import Person, Writers
 from defender.dashboard.views.pauses import OperatorAction
+from defender.dashboard.views.rollout import RolloutAction
 from defender.decision.pauses import CLUSTER, PausedScope, PauseOutcome
 from defender.server.pause_edits import PauseEdit, pause, resume
 from kubenode.api.decisions import MOST_DECISIONS, Decision, phase_of, unheard
@@ -29,11 +30,20 @@ from kubenode.runtime.kube.errors import (
     ServerUnreachable,
     Unauthorized,
 )
+from kubenode.runtime.rollout_control import (
+    PauseNotObserved,
+    UndoChanged,
+    resume_set,
+    undo_rollout,
+    write_spec,
+)
 
 audit = logging.getLogger("defender.dashboard.audit")
 
 MOST_ACTIONS = 50
 TRIES = 5
+OBSERVED_SECONDS = 10.0
+"""Time for the Machine operator to observe a pause while a person waits for the page."""
 JOBS = "remedyoperationjobs"
 OUTCOME_TEXTS = {
     "Approve": ("Approved", "it asks for a permit and acts within the limits"),
@@ -94,6 +104,19 @@ class OperatorActions:
 
         return await self._do(who, f"{decision.lower()} job {job}", note, write)
 
+    async def roll(
+        self, who: Person, name: str, action: RolloutAction, revision: str
+    ) -> ActionOutcome:
+        """Pause, resume, retry or undo the rollout of a set.
+
+        revision: the revision that the page named for an undo.
+        """
+
+        async def write(kube: Kube) -> ActionOutcome:
+            return await roll(kube, name, action, revision)
+
+        return await self._do(who, f"{action.lower()} rollout {name}", revision, write)
+
     async def _do(self, who: Person, what: str, note: str, write: Any) -> ActionOutcome:
         try:
             async with self._writers.of(who) as kube:
@@ -106,6 +129,30 @@ class OperatorActions:
         self._count += 1
         self._past.append(OperatorAction(str(self._count), now, who.name, what, done.text))
         return done
+
+
+async def roll(kube: Kube, name: str, action: RolloutAction, revision: str) -> ActionOutcome:
+    """Carry out the action. Raises KubeError."""
+    try:
+        match action:
+            case RolloutAction.PAUSE:
+                await write_spec(kube, name, {"paused": True})
+                text = f"Paused {name}: no batch starts until somebody resumes it."
+            case RolloutAction.RESUME | RolloutAction.RETRY:
+                text = f"Set {name}: {await resume_set(kube, name, OBSERVED_SECONDS)}."
+            case RolloutAction.UNDO:
+                target = await undo_rollout(kube, name, revision)
+                text = f"Undone: {name} asks for revision {target.name} ({target.component}) again."
+    except PauseNotObserved:
+        text = (
+            f"{name} is paused, and the Machine operator has not observed that yet."
+            f" Press Retry again in a minute; if that does not help, see whether it runs."
+        )
+        return ActionOutcome(text, good=False)
+    except UndoChanged:
+        text = f"Set {name} has changed meanwhile. Nothing was written; look at the rollout again."
+        return ActionOutcome(text, good=False)
+    return ActionOutcome(text)
 
 
 async def decide(

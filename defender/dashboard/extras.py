@@ -9,7 +9,9 @@ from defender.dashboard.forms import LENGTHS
 from defender.dashboard.node_state import POOL
 from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
+from defender.dashboard.views.plots import SPANS, hours_of
 from defender.server import eviction
+from defender.server.node_events import read_node_events
 from kubenode.runtime.kube.client import Kube
 
 MOST_SUGGESTED = 200
@@ -21,15 +23,24 @@ async def extra(
     """Return the variables for the template `page`."""
     match page:
         case "node":
-            return {"eviction": await eviction.read_preview(kube, params["name"])}
+            preview = await eviction.read_preview(kube, params["name"])
+            events = await read_node_events(kube, params["name"])
+            return {"eviction": preview, "events": events, **_plots(params)}
+        case "fleet" | "zone" | "rule":
+            return _plots(params)
         case "jobs":
             return {"choices": jobs.choices(board.scene()), "shows": jobs.SHOWS}
         case "rules":
-            return {"shows": rules.SHOWS}
+            return {"shows": rules.SHOWS, "choices": {"mode": list(rules.MODES)}}
         case "pauses":
             return {"lengths": LENGTHS, "scopes": _scopes(board)}
         case _:
             return {}
+
+
+def _plots(params: Mapping[str, str]) -> dict[str, Any]:
+    """Return the lengths that plots may have, and the chosen one."""
+    return {"hours": hours_of(params), "spans": tuple(SPANS)}
 
 
 def _scopes(board: SceneBuilder) -> list[str]:

@@ -157,11 +157,12 @@ def tile_of(key: Key, cells: Sequence[Cell]) -> Tile:
     states = "".join(cell.state.letter for cell in cells)
     wide = columns(len(cells))
     counts = count(cells)
-    paths = tuple(
-        (letter, _path(letter, states, wide))
-        for letter in (NodeDisplayState(s).letter for s, _ in counts)
-    )
-    return Tile(key[0], key[1], states, counts, wide, paths)
+    return Tile(key[0], key[1], states, counts, wide, draw_states(states, wide))
+
+
+def draw_states(states: str, wide: int) -> tuple[tuple[str, str], ...]:
+    """Return (letter, SVG path) for each letter of `states`, with one unit for each of them."""
+    return tuple((letter, _path(letter, states, wide)) for letter in sorted(set(states)))
 
 
 def columns(nodes: int) -> int:

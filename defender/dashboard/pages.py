@@ -13,7 +13,10 @@ from defender.dashboard.views import (
     jobs,
     nodes,
     pauses,
+    plots,
+    rollout,
     rollouts,
+    rule,
     rules,
     would_have,
 )
@@ -54,6 +57,7 @@ def _fleet(scene: Scene, params: Params) -> View:
     view: dict[str, Sequence[PagePart]] = {
         "headline": [glance.headline],
         "attention": glance.rows,
+        "plots": plots.view_plots(scene, plots.of_fleet(), params),
     }
     for zone in fleet_zones:
         view[f"head {zone.name}"] = [zone.head]
@@ -67,7 +71,11 @@ def _rack(scene: Scene, params: Params) -> View | None:
 
 
 def _zone(scene: Scene, params: Params) -> View | None:
-    return nodes.zone(scene, params.get("zone", ""), params.get("page", ""))
+    name = params.get("zone", "")
+    view = nodes.zone(scene, name, params.get("page", ""))
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_zone(scene, name), params)}
 
 
 def _nodes(scene: Scene, params: Params) -> View:
@@ -75,7 +83,11 @@ def _nodes(scene: Scene, params: Params) -> View:
 
 
 def _node(scene: Scene, params: Params) -> View | None:
-    return nodes.view_node(scene, params["name"])
+    name = params["name"]
+    view = nodes.view_node(scene, name)
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_node(scene, name), params)}
 
 
 def _budgets(scene: Scene, params: Params) -> View:
@@ -90,23 +102,37 @@ def _job(scene: Scene, params: Params) -> View | None:
     return job.view_job(scene, params["name"])
 
 
+def _rule(scene: Scene, params: Params) -> View | None:
+    name = params["name"]
+    view = rule.view(scene, name)
+    if view is None:
+        return None
+    return {**view, "plots": plots.view_plots(scene, plots.of_rule(name), params)}
+
+
+def _rollout(scene: Scene, params: Params) -> View | None:
+    return rollout.view(scene, params["name"])
+
+
 def _pauses(scene: Scene, params: Params) -> View:
     return pauses.view(scene)
 
 
 PAGES = (
-    DashboardPage("fleet", "Fleet", "/", _fleet, place="fleet"),
+    DashboardPage("fleet", "Fleet", "/", _fleet, ("hours",), place="fleet"),
     DashboardPage("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
-    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page"), place="fleet"),
+    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page", "hours"), place="fleet"),
     DashboardPage("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
-    DashboardPage("node", "Node", "/nodes/{name}", _node, place="fleet"),
+    DashboardPage("node", "Node", "/nodes/{name}", _node, ("hours",), place="fleet"),
     DashboardPage("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
     DashboardPage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
     DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
     DashboardPage("job", "Job", "/jobs/{name}", _job, place="jobs"),
-    DashboardPage("rules", "Rules", "/rules", rules.view, ("show",), place="rules"),
+    DashboardPage("rules", "Rules", "/rules", rules.view, rules.FILTERS, place="rules"),
+    DashboardPage("rule", "Rule", "/rules/{name}", _rule, ("hours",), place="rules"),
     DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
+    DashboardPage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
     DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
 MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

@@ -7,8 +7,8 @@
   impersonate the person.
 - Link: possession of the address that the program printed, on one's own host (the demo).
 
-Reading needs `get defenderpolicies`; acting needs `patch defenderpolicies` and `patch
-remedyoperationjobs`. The API server checks each write again.
+Reading needs `get defenderpolicies`; acting needs `patch` of defenderpolicies, remedyoperationjobs
+or machinecomponentsets. The API server checks each write again.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,6 +26,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.transport import Transport
 
 POLICIES, JOBS = "defenderpolicies", "remedyoperationjobs"
+ROLLOUTS = "machinecomponentsets"
 
 
 class Via(StrEnum):
@@ -52,13 +53,10 @@ class Rights:
     read: bool = False
     pause: bool = False
     decide: bool = False
-
-    @property
-    def acts(self) -> bool:
-        return self.pause or self.decide
+    roll: bool = False
 
 
-EVERYTHING = Rights(True, True, True)
+EVERYTHING = Rights(True, True, True, True)
 
 
 class IdentityProvider(Protocol):
@@ -80,6 +78,7 @@ async def rights_of(person: Person, gate: IdentityProvider) -> Rights:
         await gate.may(who, "get", POLICIES),
         await gate.may(who, "patch", POLICIES),
         await gate.may(who, "patch", JOBS),
+        await gate.may(who, "patch", ROLLOUTS),
     )
 
 

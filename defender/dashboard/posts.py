@@ -15,6 +15,7 @@ from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
 from defender.dashboard.seals import CookieTooLong
+from defender.dashboard.views.rollout import RolloutAction
 from defender.dashboard.web import WebRefusal, form, from_here, root
 from defender.decision.pauses import PausedScope, describe_unmatched, read_scope
 from kubenode.api.decisions import DECISIONS, Decision
@@ -119,6 +120,7 @@ class FormHandlers:
             Route("/pauses", posted(site, self._pause), methods=["POST"]),
             Route("/pauses/resume", posted(site, self._resume), methods=["POST"]),
             Route("/jobs/{name}/decide", posted(site, self._decide), methods=["POST"]),
+            Route("/rollouts/{name}/act", posted(site, self._roll), methods=["POST"]),
         ]
 
     async def _pause(self, request: Request, visit: Visit, fields: Fields) -> Response:
@@ -161,6 +163,15 @@ class FormHandlers:
         note = fields.get("note", "").strip()
         done = await self._acts.decide(visit.person, name, decision, note, int(count_text[:4]))
         return self._redirect(request, f"/jobs/{quote(name)}", done)
+
+    async def _roll(self, request: Request, visit: Visit, fields: Fields) -> Response:
+        _require(visit.rights.roll, "patch machinecomponentsets", visit)
+        name, action = request.path_params["name"], fields.get("action", "")
+        if action not in list(RolloutAction):
+            raise WebRefusal(400, "Choose one of the actions that the page of the rollout offers.")
+        revision = fields.get("revision", "")[:32]
+        done = await self._acts.roll(visit.person, name, RolloutAction(action), revision)
+        return self._redirect(request, f"/rollouts/{quote(name)}", done)
 
     def _redirect(self, request: Request, path: str, done: ActionOutcome) -> Response:
         """Redirect to the page that shows the outcome, with a message that it shows once."""

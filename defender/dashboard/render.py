@@ -48,6 +48,7 @@ class Renderer:
             "letter_of": letter_of,
             "states": list(NodeDisplayState),
             "kind_of": OF_LETTER,
+            "plot_keys": PLOT_KEYS,
         }
 
     def part(self, model: PagePart, root: str) -> str:
@@ -56,6 +57,18 @@ class Renderer:
 
     def page(self, template: str, **given: Any) -> str:
         return self._env.get_template(template).render(**given)
+
+
+PLOT_KEYS = {
+    "solid": "M1 0H11V10H1z",
+    "outline": "M1.7 .7H10.3V9.3H1.7z",
+    "half": "M1 5H11V10H1z",
+    "closed": "M1 8.6H11V10H1z",
+    "unknown": "M1.7 .7H10.3V9.3H1.7z",
+    "typical": "M6 1l4 4-4 4-4-4z",
+    "whisker": "M6 10V1M2 1h8",
+}
+"""Shapes of the legend of plots by their class."""
 
 
 def safe(html: str) -> Markup:

@@ -11,6 +11,7 @@ from typing import Any
 
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.leases import LeaseReader
+from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
@@ -21,6 +22,7 @@ from defender.overview.faults import NO_CONDITIONS, FaultConditions
 from defender.overview.programs import NO_SIGHT, ProgramSight
 from defender.overview.records import RecordView
 from defender.overview.situation import NodeEvidence
+from defender.overview.usage import UsageHistory
 from defender.service import Defender
 from kubenode.api.v1alpha1 import Permit
 from kubenode.runtime.clock import Clock
@@ -42,6 +44,8 @@ class Scene:
     rollouts_read: False until rollouts were read. A cluster may lack the kinds of machines.
     records, records_read: the same of NodeRecords, by the name of the node.
     programs: which programs have a leader and which agents live.
+    usage: use of budgets since this process began.
+    machines, machines_read: the same of Machines.
     """
 
     control: RiskControl
@@ -60,6 +64,9 @@ class Scene:
     programs: ProgramSight = NO_SIGHT
     records: Mapping[str, RecordView] = field(default_factory=dict)
     records_read: bool = True
+    usage: UsageHistory = field(default_factory=UsageHistory)
+    machines: Mapping[str, RolloutMachine] = field(default_factory=dict)
+    machines_read: bool = True
 
 
 @dataclass
@@ -68,10 +75,12 @@ class SceneBuilder:
 
     defender: Defender
     rollouts: Informer[SetRollout]
+    machines: Informer[RolloutMachine]
     clock: Clock
     leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     fleet: FleetGrid = field(default_factory=FleetGrid)
+    usage: UsageHistory = field(default_factory=UsageHistory)
     _touched: set[str] = field(default_factory=set)
     _open: dict[str, dict[str, ObservedJob]] = field(default_factory=dict)
     _all_at: float = float("-inf")
@@ -135,6 +144,9 @@ class SceneBuilder:
             self.leases.sight if self.leases is not None else NO_SIGHT,
             self.records.cache,
             self.records.synced.is_set(),
+            self.usage,
+            self.machines.cache,
+            self.machines.synced.is_set(),
         )
 
     def _apply_changes(self) -> None:

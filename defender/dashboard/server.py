@@ -13,8 +13,10 @@ from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
+from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.people import IdentityProvider, Proxy, Writers
 from defender.dashboard.posts import Entrance, FormHandlers
+from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import SceneBuilder
@@ -80,11 +82,19 @@ class Dashboard:
             clock=clock,
             name="rollouts of dashboard",
         )
-        self.board = SceneBuilder(defender, self.rollouts, clock)
+        self.machines: Informer[RolloutMachine] = defender.informer(
+            kube,
+            paths.custom("machines"),
+            structs(RolloutMachine),
+            clock=clock,
+            name="machines of dashboard",
+        )
+        self.board = SceneBuilder(defender, self.rollouts, self.machines, clock)
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
         renderer = Renderer()
+        self.recorder = UsageRecorder(defender, self.board.usage, clock)
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)
         shared = ConfigMapStore(kube, NAME, self.settings.namespace)
@@ -101,7 +111,7 @@ class Dashboard:
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
         leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
-        return [self.rollouts, *leases, self.hub, self.sign_outs]
+        return [self.rollouts, self.machines, *leases, self.recorder, self.hub, self.sign_outs]
 
     @property
     def url(self) -> str:

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machine import MachineMode
 from kubenode.api.v1alpha1.machinecomponentset import (
@@ -29,7 +30,7 @@ from machine.componentset.disturbance import Disturbance, disturbance
 from machine.componentset.forecast import Forecast, forecast
 from machine.componentset.observer import Looker, MembershipSnapshot, rivals_of
 from machine.componentset.revisions import AssignableRevision
-from machine.componentset.rollout import ConditionMessage, RolloutObservation, RolloutReason
+from machine.componentset.rollout import ConditionMessage, RolloutObservation
 from machine.componentset.status import remembered
 from machine.componentset.targets import Aim, Aimer
 from machine.ground import RepairJob

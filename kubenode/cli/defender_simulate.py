@@ -17,6 +17,7 @@ from defender.decision.ledger import load_permit
 from defender.decision.policies import LoadedPolicy, read_policy
 from defender.decision.requests import RequestsPage
 from defender.decision.simulate import RequestFate, SimulationOutcome, reasons, simulate
+from defender.overview.series import percentile
 from defender.server.store import LIFE
 from kubenode.api.duration import format_duration, parse_duration
 from kubenode.api.meta import format_time
@@ -163,16 +164,6 @@ def _waits(waits: Sequence[timedelta]) -> Report:
         "waitP90": percentile(seconds, 90),
         "waitMax": seconds[-1] if seconds else None,
     }
-
-
-def percentile(ordered: Sequence[float], percent: int) -> float | None:
-    """Return the smallest value that `percent` of the values do not exceed; None without values.
-
-    ordered: the values in ascending order.
-    """
-    if not ordered:
-        return None
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def _differences(present: SimulationOutcome, new: SimulationOutcome) -> list[Report]:

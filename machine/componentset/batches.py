@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1.machinecomponentset import FailurePolicy
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset import messages
 from machine.componentset.budget import count_staying, part_of, size_of
 from machine.componentset.member import MemberState, RolloutMember
 from machine.componentset.order import forward
-from machine.componentset.rollout import (
-    AssignmentMove,
-    BatchState,
-    ConditionMessage,
-    RolloutReason,
-    RolloutState,
-)
+from machine.componentset.rollout import AssignmentMove, BatchState, ConditionMessage, RolloutState
 from machine.componentset.turn import Turn
 from machine.inspection.port import InspectionAnswer, InspectionResult
 

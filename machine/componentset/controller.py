@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus
 from kubenode.api.v1alpha1.machinework import DesiredState
@@ -26,7 +27,6 @@ from machine.componentset.rollout import (
     ConditionMessage,
     RolloutObservation,
     RolloutPlan,
-    RolloutReason,
     RolloutState,
 )
 from machine.componentset.status import (

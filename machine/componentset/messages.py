@@ -6,19 +6,17 @@ They contain no value that changes with time, because each new message is a writ
 from collections.abc import Iterable, Sequence
 
 from kubenode.api.meta import format_time
+from kubenode.api.rollouts import SHOWN, RolloutReason, list_names
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset.member import MemberState, RolloutMember
 from machine.componentset.rollout import (
     BatchState,
     ConditionMessage,
     RolloutObservation,
-    RolloutReason,
     RolloutState,
 )
 from machine.componentset.turn import Turn
 
-SHOWN = 5
-"""Names to list in a message before the rest is counted."""
 _AT_WORK = (P.STAGING, P.UPDATING, P.INSPECTING, P.BAKING, P.ROLLING_BACK)
 _STILL = {
     RolloutReason.WINDOW_CLOSED,
@@ -28,11 +26,8 @@ _STILL = {
 """Reasons for which the condition Progressing is False."""
 
 
-def named(names: Iterable[str]) -> str:
-    """Return the first names, sorted, and how many more there are."""
-    all_ = sorted(names)
-    more = len(all_) - SHOWN
-    return ", ".join(all_[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _under_repair(members: Iterable[RolloutMember]) -> str:
+    return f"under repair: {list_names(member.name for member in members)}"
 
 
 def paused(rollout: RolloutState, observation: RolloutObservation) -> ConditionMessage | None:
@@ -81,7 +76,7 @@ def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
     if observation.problem is not None:
         return observation.problem
     if observation.conflicts:
-        what = f"another set has this component on {named(observation.conflicts)}"
+        what = f"another set has this component on {list_names(observation.conflicts)}"
         return ConditionMessage(RolloutReason.CONFLICT, what)
     if not observation.returnable and rollout.current:
         return ConditionMessage(
@@ -91,12 +86,12 @@ def degraded(rollout: RolloutState, turn: Turn) -> ConditionMessage | None:
     if rollout.update and rollout.update == rollout.rejected:
         return ConditionMessage(
             RolloutReason.ROLLED_BACK,
-            f"revision {rollout.update} failed on {named(rollout.batch.failed)} and is not tried"
-            " again: ask for another",
+            f"revision {rollout.update} failed on {list_names(rollout.batch.failed)} and is not"
+            " tried again: ask for another",
         )
     failed = [m for m in turn.counted if turn.final(m)]
     if failed:
-        return ConditionMessage(RolloutReason.MACHINES_FAILED, named(m.name for m in failed))
+        return ConditionMessage(RolloutReason.MACHINES_FAILED, list_names(m.name for m in failed))
     return not_removed(observation.stuck)
 
 
@@ -108,7 +103,7 @@ def not_removed(stuck: Sequence[str]) -> ConditionMessage | None:
     if not stuck:
         return None
     return ConditionMessage(
-        RolloutReason.MACHINES_FAILED, f"it cannot be removed from {named(stuck)}"
+        RolloutReason.MACHINES_FAILED, f"it cannot be removed from {list_names(stuck)}"
     )
 
 
@@ -151,7 +146,7 @@ def partition(turn: Turn) -> str:
 
 def silent(members: Sequence[RolloutMember]) -> str:
     """Return the message that names the machines that do not answer."""
-    return f"do not answer: {named(m.name for m in members if not m.answers)}"
+    return f"do not answer: {list_names(m.name for m in members if not m.answers)}"
 
 
 def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
@@ -162,7 +157,7 @@ def not_opened(turn: Turn, picks: Sequence[RolloutMember]) -> ConditionMessage:
         )
     under_repair = [m for m in picks if m.open_job]
     if len(under_repair) == len(picks):
-        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in under_repair)}")
+        return ConditionMessage(P.UPDATING, _under_repair(under_repair))
     if turn.budget.short:
         return ConditionMessage(P.UPDATING, _short(turn))
     return ConditionMessage(P.UPDATING)
@@ -174,7 +169,7 @@ def batch_waits(
     """Return what an open batch waits for besides its own work, None for nothing."""
     under_repair = [m for m in picks if m.open_job]
     if under_repair and len(under_repair) == len(picks) and not unfinished:
-        return ConditionMessage(P.UPDATING, f"under repair: {named(m.name for m in under_repair)}")
+        return ConditionMessage(P.UPDATING, _under_repair(under_repair))
     if turn.budget.short and not unfinished:
         return ConditionMessage(P.UPDATING, _short(turn))
     return None
@@ -182,7 +177,7 @@ def batch_waits(
 
 def _short(turn: Turn) -> str:
     down = [m for m in turn.observation.members if m.down and not m.newcomer]
-    names = named(m.name for m in down if m.name not in turn.excluded)
+    names = list_names(m.name for m in down if m.name not in turn.excluded)
     return f"maxUnavailable or spread is used up by {names or 'the strategy itself'}"
 
 

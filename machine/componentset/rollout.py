@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from kubenode.runtime.term import ALWAYS
@@ -11,33 +10,6 @@ from machine.componentset.member import RolloutMember
 from machine.inspection.port import InspectionAnswer
 
 P = RolloutPhase
-
-
-class RolloutReason(StrEnum):
-    """Reasons of the conditions of a set, besides the phases."""
-
-    WAITING_FOR_PERMIT = "WaitingForPermit"
-    WINDOW_CLOSED = "WindowClosed"
-    PARTITION_REACHED = "PartitionReached"
-    DEADLINE_EXCEEDED = "DeadlineExceeded"
-    AGENTS_UNKNOWN = "AgentsUnknown"
-    USER = "User"
-    AUTO_PAUSED = "AutoPaused"
-    INSPECTION_FAILED = "InspectionFailed"
-    INCONCLUSIVE = "Inconclusive"
-    FROZEN = "Frozen"
-    MELTDOWN = "Meltdown"
-    MACHINES_FAILED = "MachinesFailed"
-    ROLLED_BACK = "RolledBack"
-    CONFLICT = "Conflict"
-    VERSION_SKEW = "VersionSkew"
-    MISSING_COMPONENT = "MissingComponent"
-
-
-STICKY = frozenset(
-    {RolloutReason.AUTO_PAUSED, RolloutReason.INSPECTION_FAILED, RolloutReason.INCONCLUSIVE}
-)
-"""Stops that last until a person pauses and resumes the set, or asks for another revision."""
 
 
 @dataclass(frozen=True, slots=True)

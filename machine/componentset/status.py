@@ -6,6 +6,7 @@ from datetime import datetime
 
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.rollouts import STICKY
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import (
     BatchStatus,
@@ -17,13 +18,7 @@ from kubenode.api.v1alpha1.machinecomponentset import (
     VersionCount,
 )
 from machine.componentset.member import MemberState, RolloutMember
-from machine.componentset.rollout import (
-    STICKY,
-    BatchState,
-    ConditionMessage,
-    RolloutPlan,
-    RolloutState,
-)
+from machine.componentset.rollout import BatchState, ConditionMessage, RolloutPlan, RolloutState
 
 Type = ComponentSetConditionType
 VERSIONS = 32

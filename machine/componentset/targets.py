@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
@@ -12,7 +13,7 @@ from kubenode.runtime.components.render import KeyText, TextRef, references
 from kubenode.runtime.components.versions import compare, satisfies
 from machine.componentset.access import NAMESPACE, ReferencedTexts, ServerVersion
 from machine.componentset.revisions import AssignableRevision, choose_name, named
-from machine.componentset.rollout import ConditionMessage, RolloutReason
+from machine.componentset.rollout import ConditionMessage
 
 KUBELET = "kubelet"
 

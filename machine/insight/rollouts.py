@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from kubenode.api.rollouts import STICKY, RolloutReason
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import ComponentSetConditionType, RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import MachinePhase
-from machine.componentset.rollout import STICKY, RolloutReason
 
 MOST_SETS = 256
 PAUSES = (*sorted(STICKY), RolloutReason.USER, RolloutReason.FROZEN, RolloutReason.MELTDOWN)

@@ -16,7 +16,7 @@ CHROMIUM = "/usr/bin/chromium"
 PATIENCE = 20_000
 """Milliseconds until what is expected must be there: other tests may keep the machine busy."""
 Theme = Literal["light", "dark"]
-DESK, PHONE = (1280, 900), (390, 844)
+DESK, PHONE = (1440, 900), (390, 844)
 
 
 @asynccontextmanager

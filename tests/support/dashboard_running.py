@@ -43,6 +43,7 @@ class KnownPeople:
 READS = ("get", "defenderpolicies")
 PAUSES = ("patch", "defenderpolicies")
 DECIDES = ("patch", "remedyoperationjobs")
+ROLLS = ("patch", "machinecomponentsets")
 
 
 @dataclass

@@ -19,6 +19,8 @@ POLICIES = paths.custom("defenderpolicies")
 RULES = paths.custom("noderemediers")
 PERMITS = paths.custom("permits")
 ROLLOUTS = paths.custom("machinecomponentsets")
+MACHINES = paths.custom("machines")
+OLD_REVISION, NEW_REVISION = "1-0123456789", "1-abcdef0123"
 Object = dict[str, Any]
 PER_RACK = 20
 ZONES = ("eu-1a", "eu-1b", "eu-1c")
@@ -194,6 +196,8 @@ async def fill(kube: Kube, nodes: int = 240) -> None:
         await put(kube, RULES, body)
     for body in some_rollouts():
         await put(kube, ROLLOUTS, body)
+    for body in some_machines():
+        await put(kube, MACHINES, body)
 
 
 async def spoil(kube: Kube, names: Mapping[str, str] = FAULTY) -> None:
@@ -224,6 +228,13 @@ def some_rollouts() -> list[Object]:
         "lastTransitionTime": stamp(60),
     }  # fmt: skip
     batch = {"index": 3, "size": 10, "startedAt": stamp(300), "failed": ["n00017"]}
+    revisions = {
+        "currentRevision": OLD_REVISION, "updateRevision": NEW_REVISION,
+        "revisions": [
+            {"name": OLD_REVISION, "number": 1, "component": "containerd-2.1.3"},
+            {"name": NEW_REVISION, "number": 2, "component": "containerd-2.1.4"},
+        ],
+    }  # fmt: skip
     old = {"version": "2.1.3", "ready": 224}
     new = {"version": "2.1.4", "ready": 15, "unready": 1}
     baking = {"index": 2, "size": 5, "startedAt": stamp(200), "bakeUntil": stamp(-300)}
@@ -231,10 +242,53 @@ def some_rollouts() -> list[Object]:
         a_rollout("chrony", "chrony-4.6", "Completed", counts={"machines": 240, "updated": 240}),
         a_rollout(
             "containerd", "containerd-2.1.4", "Paused",
-            counts=counts, versions=[old, new], batch=batch, conditions=[why],
+            counts=counts, versions=[old, new], batch=batch, conditions=[why], **revisions,
         ),
         a_rollout("runc", "runc-1.3", "Baking", counts=counts, batch=baking),
     ]  # fmt: skip
+
+
+def a_machine(
+    name: str,
+    revision: str = NEW_REVISION,
+    *,
+    batch: int = 0,
+    state: str = "Healthy",
+    version: str = "2.1.4",
+    ready: bool = True,
+    message: str = "",
+    set_: str = "containerd",
+) -> Object:
+    """A Machine to which a set has assigned containerd. revision "": nothing is assigned."""
+    digest = {"revision": revision, "configHash": revision}
+    assigned = {"name": "containerd", "component": f"containerd-{version}", "set": set_,
+                "attempt": 1, "batch": batch}  # fmt: skip
+    installed = {"name": "containerd", "version": version, "attempt": 1, "state": state,
+                 "message": message}  # fmt: skip
+    well = "True" if ready else "False"
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "Machine",
+        "metadata": {"name": name, "labels": {"pool": "online"}},
+        "spec": {
+            "origin": "Import", "mode": "Manage", "nodeName": name,
+            "components": [assigned | digest] if revision else [],
+        },
+        "status": {
+            "components": [installed | digest] if revision else [],
+            "conditions": [condition("NodeReady", well, "KubeletReady", "", 60)],
+        },
+    }  # fmt: skip
+
+
+def some_machines() -> list[Object]:
+    """Machines of the set containerd: a failed batch, one machine of it still at work."""
+    names = [f"n{index:05d}" for index in range(24)]
+    done = [a_machine(name, batch=1 if name == names[0] else 2) for name in names[:6]]
+    changing = [a_machine(name, batch=3, state="Applying") for name in names[6:8]]
+    waiting = [a_machine(name, OLD_REVISION, version="2.1.3") for name in names[8:17]]
+    broken = a_machine("n00017", batch=3, state="Failed", message="containerd.service is failed")
+    return [*done, *changing, *waiting, broken, a_machine("n00018", "")]
 
 
 def some_rules() -> list[Object]:

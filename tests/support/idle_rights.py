@@ -143,6 +143,8 @@ IDLE: tuple[Idle, ...] = (
             "noderemediers.kubenode.io "
             "noderecords.kubenode.io "
             "machinecomponentsets.kubenode.io "
+            "machines.kubenode.io "
+            "events "
             "poddisruptionbudgets.policy"
         ),
         "defender/test_dashboard_real.py",

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
+from urllib.parse import quote
 
 from defender.dashboard.node_state import NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
@@ -79,7 +80,7 @@ ACTIVITY_STATES = {
     "upgrading": NodeDisplayState.UPGRADING,
 }
 NOTICE_LINKS = {
-    "rollout": ("/rollouts", "See the rollouts"),
+    "rollout": ("/rollouts/{}", "See the rollout"),
     "rules": ("/rules", "See the rules"),
 }
 
@@ -145,6 +146,7 @@ def _notices(summary: FleetSummary) -> Iterator[AttentionRow]:
         link, press = NOTICE_LINKS.get(notice.kind, ("", ""))
         key = f"{notice.kind}-{notice.key}"
         kind = "person" if notice.kind == "rollout" else "trouble"
+        link = link.format(quote(notice.key, safe=""))
         yield AttentionRow(key, kind, notice.title, notice.why, None, notice.remedy, link, press)
 
 

@@ -92,7 +92,7 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
     }
     changes: list[BreakerTransition] = []
     cards: list[ScopeCard] = []
-    for watch in sorted(_ruling(scene), key=lambda watch: watch.policy.name):
+    for watch in sorted(ruling_watches(scene), key=lambda watch: watch.policy.name):
         name = watch.policy.name
         mine = [_card(watch, scope, scene.now) for scope in _scopes(scene, watch)]
         mine.sort(key=lambda card: (_PLACE[BreakerState(card.state)], natural(card.key)))
@@ -120,7 +120,7 @@ def view(scene: Scene) -> dict[str, Sequence[PagePart]]:
     return slots
 
 
-def _ruling(scene: Scene) -> list[BreakerWatch]:
+def ruling_watches(scene: Scene) -> list[BreakerWatch]:
     """Return the breakers of the policies in force. The built-in policy counts only if it is the
     only one.
     """

@@ -10,17 +10,22 @@ from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.summary import Summary
 from defender.decision.jobs import ObservedJob
+from defender.overview.evidence import describe_fault
 from defender.overview.situation import waits_for_person
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 200
 SHOWS = {"open": "Open", "person": "Waiting for a person", "held": "Held", "closed": "Closed"}
-FILTERS = ("show", "reason", "zone", "rule")
+FILTERS = ("show", "q", "reason", "zone", "rule")
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job. state: the name of its symbol, "" for a closed job."""
+    """One job.
+
+    state: the name of its symbol, "" for a closed job.
+    fault, evidence: its fault in words, and what the rule observed.
+    """
 
     template: ClassVar[str] = "parts/job_row.html"
     key: str
@@ -30,6 +35,8 @@ class JobRow:
     phase: str
     rule: str
     severity: str
+    fault: str
+    evidence: str
     reason: str
     why: str
     rung: str
@@ -41,7 +48,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart
     show = params.get("show", "open")
     rows = [row_of(scene, job) for job in scene.jobs.values() if _shows(job, show)]
     rows = [row for row in rows if _fits(row, params)]
-    rows.sort(key=_place)
+    rows.sort(key=place)
     what = {"open": "open", "person": "waiting for a person", "held": "held"}.get(show, "closed")
     many = len(rows)
     sentence = f"{many or 'No'} {'job' if many == 1 else 'jobs'} {what}."
@@ -64,7 +71,11 @@ def _shows(job: ObservedJob, show: str) -> bool:
 
 def _fits(row: JobRow, params: Mapping[str, str]) -> bool:
     fields = {"reason": row.reason, "zone": row.zone, "rule": row.rule}
-    return all(params.get(name, "") in ("", value) for name, value in fields.items())
+    text = params.get("q", "").strip().casefold()
+    searched = (row.node, row.key, row.rule, row.fault, row.evidence, row.why)
+    return all(params.get(name, "") in ("", value) for name, value in fields.items()) and any(
+        text in each.casefold() for each in searched
+    )
 
 
 _ORDER = [
@@ -75,13 +86,14 @@ _ORDER = [
 ]
 
 
-def _place(row: JobRow) -> tuple[int, float, str]:
-    """Return the sort key: open jobs by urgency, the oldest first; then closed ones, the latest
-    first.
+def place(row: JobRow) -> tuple[int, bool, float, str]:
+    """Return the sort key: open jobs by urgency, those that need a person to repair first, then the
+    oldest first; then closed ones, the latest first.
     """
     at = row.closed or row.since
     seconds = at.timestamp() if at else 0.0
-    return _ORDER.index(row.state), -seconds if row.closed else seconds, row.key
+    approval = row.phase != JobPhase.NEEDS_HUMAN
+    return _ORDER.index(row.state), approval, -seconds if row.closed else seconds, row.key
 
 
 def row_of(scene: Scene, job: ObservedJob) -> JobRow:
@@ -96,10 +108,10 @@ def row_of(scene: Scene, job: ObservedJob) -> JobRow:
         phase=job.status.phase or JobPhase.PENDING,
         rule=job.spec.remedier.name,
         severity=job.spec.severity,
+        fault=describe_fault(job.spec.fault_class),
+        evidence=job.spec.trigger.explanation,
         reason=hold.reason if hold and job.open else "",
-        why=(hold.message if hold and job.open else "")
-        or job.status.message
-        or job.spec.trigger.explanation,
+        why=(hold.message if hold and job.open else "") or job.status.message,
         rung=rung_of(job),
         since=job.metadata.creation_timestamp,
         closed=job.status.timeline.closed if not job.open else None,

@@ -46,7 +46,7 @@ class RolloutRow:
 
 
 def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart]]:
-    rows = [_row(rollout) for rollout in scene.rollouts.values()]
+    rows = [row_of(rollout) for rollout in scene.rollouts.values()]
     rows.sort(key=lambda row: (not row.stopped, row.phase not in AT_WORK, row.key))
     at_work = sum(row.phase in AT_WORK for row in rows)
     stopped = sum(row.stopped for row in rows)
@@ -57,7 +57,7 @@ def view(scene: Scene, params: Mapping[str, str]) -> dict[str, Sequence[PagePart
     return {"found": [Summary(sentence, not stopped, "found")], "rollouts": rows[:MOST]}
 
 
-def _row(rollout: SetRollout) -> RolloutRow:
+def row_of(rollout: SetRollout) -> RolloutRow:
     status, counts, batch = rollout.status, rollout.status.counts, rollout.status.batch
     reason, why = stop_reason(rollout)
     failed = () if batch is None else batch.failed

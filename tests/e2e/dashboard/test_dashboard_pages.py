@@ -24,8 +24,10 @@ SHOWN = {
     "job": (JOB, "The repair of n00062 waits for a person to approve or deny it."),
     "held job": ("/jobs/n00033-0a1b2c3d4e", "The repair of n00033 is held."),
     "rules": ("/rules", "4 rules, 2 of them match now, 1 in trouble."),
+    "rule": ("/rules/kernel-deadlock", "Kernel deadlock"),
     "would have": ("/would-have", "1 rule is in DryRun, and would have begun no repair."),
     "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
+    "rollout": ("/rollouts/containerd", "Rollout of containerd: Paused"),
     "pauses": ("/pauses", "Nothing is paused."),
 }
 

@@ -78,7 +78,10 @@ async def test_ten_thousand_nodes_are_shown_and_followed(
             figures["page of the storm loaded, s"] = time.monotonic() - began
             figures["page of the storm, bytes"] = await weight(page)
             assert figures["page of the storm, bytes"] < 400_000
-            for path in ("/budgets", "/breakers", "/jobs", "/rack?zone=eu-1b&rack=1b-r01"):
+            for path in (
+                "/budgets", "/breakers", "/jobs", "/rack?zone=eu-1b&rack=1b-r01",
+                "/zone?zone=eu-1b", "/rules/kernel-deadlock", "/rollouts/containerd",
+            ):  # fmt: skip
                 began = time.monotonic()
                 await page.goto(world.url + path)
                 figures[f"{path.partition('?')[0]} loaded, s"] = time.monotonic() - began

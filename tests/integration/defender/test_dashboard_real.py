@@ -11,12 +11,14 @@ import aiohttp
 import pytest
 from support.control_plane import ControlPlane
 from support.dashboard_running import Running, dashboard_over
-from support.dashboard_world import JOBS, POLICIES, a_job, put
+from support.dashboard_world import JOBS, POLICIES, ROLLOUTS, a_job, a_rollout, put, stamp
 from support.remedy_cluster import install_crds
+from support.running import until
 
 from defender.dashboard.people import Person, Proxy, Via, Writers, networks
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.server.auth.identity import Identity
+from defender.server.node_events import read_node_events
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
@@ -34,6 +36,8 @@ RIGHTS = {
                ("patch", "defenderpolicies")],
     "decider": [("get", "defenderpolicies"), ("get", "remedyoperationjobs"),
                 ("patch", "remedyoperationjobs")],
+    "roller": [("get", "defenderpolicies"), ("get", "machinecomponentsets"),
+               ("patch", "machinecomponentsets")],
     "stranger": [],
 }  # fmt: skip
 
@@ -184,6 +188,45 @@ async def test_people_come_in_by_their_tokens_and_do_what_rbac_lets_them(
         assert code == 200 and said.startswith("Approved decide-me"), said
         (made,) = (await kube.get(f"{JOBS}/decide-me"))["spec"]["approvals"]
         assert (made["decision"], made["by"]) == ("Approve", user_of("decider"))
+
+
+async def test_a_rollout_is_paused_by_those_whom_rbac_lets_patch_its_set(
+    kube: Kube, world: Running, tokens: dict[str, str]
+) -> None:
+    await put(kube, ROLLOUTS, a_rollout("runc", "runc-1.3", "Updating"))
+    path, press = "/rollouts/runc/act", {"action": "Pause"}
+    try:
+        board = world.dashboard.board
+        await until(lambda: "runc" in board.scene().rollouts, 20, "the set is read")
+        for name in ("looker", "pauser", "decider"):
+            async with browser() as session:
+                assert await log_in(session, world.url, tokens[name]) == 303
+                code, text = await post(session, world.url, path, press)
+                assert code == 403 and "patch machinecomponentsets" in text, name
+        assert not (await kube.get(f"{ROLLOUTS}/runc"))["spec"].get("paused")
+        async with browser() as session:
+            assert await log_in(session, world.url, tokens["roller"]) == 303
+            code, text = await post(session, world.url, path, press)
+            assert code == 200 and "Paused runc" in text
+        written = await kube.get(f"{ROLLOUTS}/runc")
+        assert written["spec"]["paused"] is True
+    finally:
+        await kube.delete(f"{ROLLOUTS}/runc")
+
+
+async def test_events_of_one_node_are_read_and_those_of_others_are_not(kube: Kube) -> None:
+    events = paths.events("default")
+    for node in ("events-1", "events-2"):
+        body = {
+            "metadata": {"name": f"{node}.1", "namespace": "default"},
+            "involvedObject": {"kind": "Node", "name": node, "apiVersion": "v1"},
+            "type": "Warning", "reason": "SystemOOM", "message": node, "count": 2,
+            "lastTimestamp": stamp(30), "source": {"component": "kubelet"},
+        }  # fmt: skip
+        await kube.create(events, body)
+    (row,) = (await read_node_events(kube, "events-1")).rows
+    assert (row.message, row.count, row.source) == ("events-1", 2, "kubelet")
+    assert (await read_node_events(kube, "events-3")).rows == ()
 
 
 async def test_two_who_decide_at_once_write_one_after_the_other_and_one_is_told(

@@ -12,12 +12,13 @@ from support.defender_core import Core, a_node, a_policy, an_ask
 
 from defender.decision.history import Doubt, History
 from defender.decision.verdict import refusals
+from defender.overview.series import percentile
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState, BreakerStatus, DefenderPolicyStatus
 from kubenode.cli.defender_control import risk_control
 from kubenode.cli.defender_explain import explained
 from kubenode.cli.defender_objects import DefenderObjects
-from kubenode.cli.defender_simulate import doubts, percentile, since_from
+from kubenode.cli.defender_simulate import doubts, since_from
 from kubenode.cli.defender_status import tightest
 from kubenode.cli.defender_why import REMEDIES, remedy
 from kubenode.cli.exits import Refusal

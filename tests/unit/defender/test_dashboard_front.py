@@ -54,7 +54,7 @@ def test_fault_of_a_rule_in_dry_run_is_in_the_headline_and_says_what_would_be_do
     ("given", "title", "press"),
     [
         ({"programs": ProgramSight({}), "rules": 1}, "The Remedy operator has no leader", ""),
-        ({"rollouts": 1}, "Rollout of containerd has stopped: AutoPaused", "See the rollouts"),
+        ({"rollouts": 1}, "Rollout of containerd has stopped: AutoPaused", "See the rollout"),
         (
             {"programs": ProgramSight({"kubenode-remedy": 1.0}, set()), "rules": 1},
             "0 of 1 nodes have an agent; 4 rules need one",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.responses import Response
 from support.clock import FakeClock
-from support.dashboard_running import DECIDES, PAUSES, READS, KnownPeople
+from support.dashboard_running import DECIDES, PAUSES, READS, ROLLS, KnownPeople
 
 from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import COOKIE, VisitorAuthenticator
@@ -27,7 +27,7 @@ NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 GATE = KnownPeople(
     {"secret-of-ada": "ada", "secret-of-bob": "bob"},
-    {"ada": {READS, PAUSES, DECIDES}, "bob": {READS}, "oidc:eve": {READS}},
+    {"ada": {READS, PAUSES, DECIDES, ROLLS}, "bob": {READS}, "oidc:eve": {READS}},
 )
 
 
@@ -128,7 +128,7 @@ async def test_a_token_lets_in_whose_it_is_and_the_cookie_after_it() -> None:
     entry.remember(response, person, secure=True)
     visit = await entry.visit(request(cookies={COOKIE: cookie_of(response)}))
     assert visit is not None and visit.person == person
-    assert visit.rights == Rights(True, True, True)
+    assert visit.rights == Rights(True, True, True, True)
     assert "secret-of-ada" not in repr(visit)
     header = dict(response.raw_headers)[b"set-cookie"].decode().lower()
     assert "httponly" in header and "samesite=strict" in header and "secure" in header
@@ -237,7 +237,7 @@ def test_what_a_proxy_says_of_the_way_here_counts_only_from_a_proxy() -> None:
 
 async def test_rights_are_what_the_gate_says_each_on_its_own() -> None:
     bob = Person(Identity("bob"), Via.TOKEN, "t")
-    assert await rights_of(bob, GATE) == Rights(read=True, pause=False, decide=False)
+    assert await rights_of(bob, GATE) == Rights(read=True, pause=False, decide=False, roll=False)
     nobody = Person(Identity("nobody"), Via.TOKEN, "t")
     assert await rights_of(nobody, GATE) == Rights()
 

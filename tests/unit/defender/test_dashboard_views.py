@@ -11,6 +11,7 @@ import pytest
 from support.dashboard_scenes import NOW, a_scene, busy, rows
 from support.dashboard_world import (
     a_job,
+    a_machine,
     a_node,
     a_rollout,
     a_rule,
@@ -19,6 +20,7 @@ from support.dashboard_world import (
 
 from defender.dashboard.acts import cannot_decide
 from defender.dashboard.forms import ends, wanted_pause
+from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer, View, seconds
 from defender.dashboard.rollout import SetRollout
@@ -95,8 +97,8 @@ def test_what_is_not_current_is_said_and_what_follows_from_it() -> None:
 def test_jobs_are_in_the_order_of_who_needs_somebody() -> None:
     shown = jobs.view(busy(), {})["jobs"]
     assert [r.phase for r in shown if isinstance(r, jobs.JobRow)] == [
-        "AwaitingApproval",
         "NeedsHuman",
+        "AwaitingApproval",
         "AwaitingPermit",
         "AwaitingPermit",
         "Running",
@@ -241,9 +243,9 @@ def test_an_open_breaker_says_why_and_what_comes_next() -> None:
     assert rows(scene, "breaker")[0].title.startswith("Breaker open: ")
 
 
-def test_rules_in_trouble_come_first_and_quiet_ones_only_if_asked_for() -> None:
+def test_rules_for_people_come_first_and_quiet_ones_only_if_requested() -> None:
     shown = [r.key for r in rules.view(busy(), {})["rules"]]
-    assert shown == ["gpu-lost", "kernel-deadlock", "disk-pressure"]
+    assert shown == ["kernel-deadlock", "disk-pressure", "gpu-lost"]
     assert len(rules.view(busy(), {"show": "all"})["rules"]) == 4
 
 
@@ -401,7 +403,10 @@ def hostile() -> Scene:
     rollout = a_rollout(EVIL, EVIL, EVIL, conditions=[said], versions=[{"version": EVIL}])
     rollout["status"]["batch"] = {"index": 1, "size": 1, "failed": [EVIL]}
     made = msgspec.json.decode(msgspec.json.encode(rollout), type=SetRollout)
-    return a_scene([node], [job_], [rule], [pause], rollouts={EVIL: made})
+    machine = a_machine("m", EVIL, state="Failed", version=EVIL, message=EVIL, set_=EVIL)
+    machine["metadata"]["name"] = EVIL
+    machines = {EVIL: msgspec.convert(machine, RolloutMachine, strict=False)}
+    return a_scene([node], [job_], [rule], [pause], rollouts={EVIL: made}, machines=machines)
 
 
 def parts(view: View | None) -> Iterator[str]:
@@ -414,7 +419,8 @@ def parts(view: View | None) -> Iterator[str]:
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
     scene = hostile()
-    name = "n1" if page.name == "node" else "n1-0a1b2c3d4e"
+    names = {"node": "n1", "rollout": EVIL, "rule": EVIL}
+    name = names.get(page.name, "n1-0a1b2c3d4e")
     params = {"name": name, "zone": EVIL, "rack": EVIL, "q": EVIL, "scope": EVIL}
     html = "".join(parts(page.build(scene, params)))
     assert html

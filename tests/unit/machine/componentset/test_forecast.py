@@ -7,14 +7,10 @@ import pytest
 from support.clock import T0
 from support.rollout_model import Host, World, fleet, quick
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1.machinecomponentset import UpdateStrategy
 from machine.componentset.forecast import Forecast, forecast
-from machine.componentset.rollout import (
-    ConditionMessage,
-    RolloutObservation,
-    RolloutReason,
-    RolloutState,
-)
+from machine.componentset.rollout import ConditionMessage, RolloutObservation, RolloutState
 
 
 def foreseen(

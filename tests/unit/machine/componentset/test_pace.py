@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from support.clock import T0
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
 from machine.componentset.pace import ObservationPace
@@ -12,7 +13,6 @@ from machine.componentset.rollout import (
     ConditionMessage,
     MachineCounts,
     RolloutPlan,
-    RolloutReason,
     RolloutState,
 )
 from machine.componentset.status import only_counts, status_after

@@ -3,11 +3,11 @@
 import pytest
 from support.rollout_model import Host, World, fleet, quick
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import Machine
 from kubenode.runtime.components.rollback import PREFIX, Rollback
 from machine.componentset.carrier import find_obsolete_rollbacks
 from machine.componentset.facts import MachineSurroundings, SetView, member_of
-from machine.componentset.rollout import RolloutReason
 
 
 def repaired(world: World, name: str, revisions: tuple[str, str]) -> Host:

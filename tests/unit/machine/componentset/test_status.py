@@ -7,17 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
 
+from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus, RolloutPhase
 from machine.componentset import messages
 from machine.componentset.events import list_messages
-from machine.componentset.rollout import (
-    BatchState,
-    ConditionMessage,
-    RolloutPlan,
-    RolloutReason,
-    RolloutState,
-)
+from machine.componentset.rollout import BatchState, ConditionMessage, RolloutPlan, RolloutState
 from machine.componentset.status import remembered, report_deletion, status_after, unsure
 
 TIMES = st.none() | st.integers(0, 10**6).map(lambda s: T0 + timedelta(seconds=s))

@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 from support.rollout_model import TICK, Host, World, fleet, quick
 
+from kubenode.api.rollouts import RolloutReason
 from machine.componentset.member import MemberState
-from machine.componentset.rollout import ConditionMessage, RolloutReason
+from machine.componentset.rollout import ConditionMessage
 from machine.inspection.port import InspectionAnswer, InspectionResult
 
 
