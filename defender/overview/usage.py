@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from defender.decision.budgets import BudgetKind, LimitBudget
+from defender.decision.budgets import LimitBudget
+from defender.decision.limits import concurrency
 from defender.decision.queue.queue import ZONE
 from defender.overview.series import PlotWindow
 
@@ -59,7 +60,7 @@ class UsageHistory:
         self.since = self.since or now
         sample = self._sample(now)
         for budget in budgets:
-            if budget.kind is not BudgetKind.CONCURRENCY or not (budget.limit or budget.used):
+            if budget.kind != concurrency.HANDLER.name or not (budget.limit or budget.used):
                 continue
             use = BudgetUse(budget.scope, budget.used, budget.limit)
             sample.add(ALL_SCOPES, use)

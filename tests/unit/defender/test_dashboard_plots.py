@@ -17,7 +17,7 @@ from defender.dashboard.render import Renderer
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import plots
 from defender.decision.breaker.record import MOST_CHANGES
-from defender.decision.budgets import BudgetKind, LimitBudget
+from defender.decision.budgets import LimitBudget
 from defender.overview.bands import UNKNOWN, breaker_bands
 from defender.overview.records import RecordView
 from defender.overview.series import PlotWindow, collect_repairs, percentile
@@ -41,7 +41,7 @@ def job(node: str, phase: str, ago: float, took: float | None = None, **given: A
     return body
 
 
-def budget(scope: str, used: int, limit: int, kind: BudgetKind = BudgetKind.CONCURRENCY) -> Any:
+def budget(scope: str, used: int, limit: int, kind: str = "maxConcurrent") -> Any:
     return LimitBudget("default", 0, scope, kind, frozenset(), used, limit, max(0, limit - used))
 
 
@@ -149,7 +149,7 @@ def test_an_interval_keeps_the_fullest_budget() -> None:
 
 def test_a_minimum_of_healthy_nodes_is_no_use_of_permits() -> None:
     usage = UsageHistory()
-    usage.record(NOW, [budget("cluster", 90, 100, BudgetKind.HEALTHY), budget("cluster", 0, 0)])
+    usage.record(NOW, [budget("cluster", 90, 100, "minHealthy"), budget("cluster", 0, 0)])
     assert usage.fullest("", WINDOW)[-1] is None
 
 
