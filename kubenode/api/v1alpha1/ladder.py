@@ -1,6 +1,6 @@
 """Ladder of a repair: rungs, mildest first. Each has steps and a verification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -85,6 +85,7 @@ __all__ = [
     "WaitStep",
     "WebhookStep",
     "list_steps",
+    "only_notifies",
 ]
 
 
@@ -153,6 +154,16 @@ STEP_KINDS: dict[str, StepKind] = {
     "replace": StepKind(Disruption.NODE, Remainder.OPEN),
 }
 """Kinds by the field of Step. Those of an agent step depend on its action."""
+
+
+INFORMING = frozenset({"collect", "notify", "wait"})
+"""Steps that inform people and change nothing anywhere."""
+
+
+def only_notifies(rungs: "Sequence[Rung]") -> bool:
+    """Return whether the ladder notifies people and does nothing else."""
+    names = {step.name for rung in rungs for step in rung.steps}
+    return "notify" in names and names <= INFORMING
 
 
 def list_steps(is_chosen: Callable[[StepKind], bool]) -> frozenset[str]:
