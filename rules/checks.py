@@ -20,13 +20,15 @@ from kubenode.api.v1alpha1.leaves import (
     HostEventLeaf,
     ProbeLeaf,
 )
-from kubenode.api.v1alpha1.noderemedier import Scope, Severity
+from kubenode.api.v1alpha1.noderemedier import OncePerGroup, Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
 from rules.history import LONGEST_WINDOW, RECENT_SPAN
 from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, REMOVED, ProbeField
 from rules.rule import CompileError, RuleVersion
 
+LONGEST_ONCE = timedelta(hours=72)
+"""Longest `once.within`: closed jobs are deleted afterwards."""
 Fault = tuple[str, str]
 """Path within the NodeRemedier, and what is wrong there."""
 
@@ -40,6 +42,7 @@ def check(rule: RuleVersion) -> None:
         *(_expression(spec.unless, "spec.unless") if spec.unless is not None else ()),
         *_counts(spec.when, "spec.when"),
         *_infer(rule),
+        *_once(spec.once),
     ):
         raise CompileError(rule.id, path, why)
 
@@ -186,6 +189,11 @@ _ALONE = "counts the nodes on which the leaves beside it are true: write another
 _NEGATED = "a count cannot be asked under not: compare it the other way round"
 
 
+def _once(once: OncePerGroup | None) -> Iterator[Fault]:
+    if once is not None and once.within > LONGEST_ONCE:
+        yield "spec.once.within", "a job is kept for 72h after its end: write 72h or less"
+
+
 def _infer(rule: RuleVersion) -> Iterator[Fault]:
     infer = rule.remedier.spec.infer
     if infer is None:
@@ -196,5 +204,7 @@ def _infer(rule: RuleVersion) -> Iterator[Fault]:
     if stored and infer.value is False:
         why = "false means that the fact does not hold: infer true, and ask it with not"
         yield "spec.infer.value", why
+    if rule.remedier.spec.once is not None:
+        yield "spec.once", "a rule that infers makes no job: leave it out"
     if rule.remedier.spec.unless is not None:
         yield "spec.unless", "a rule that infers takes no guards: write `not` into its evidence"

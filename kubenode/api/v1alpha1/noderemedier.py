@@ -44,6 +44,13 @@ class Scope(StrEnum):
     COMPONENT_REVISION = "ComponentRevision"
 
 
+GroupScope = Literal[
+    Scope.RACK, Scope.ZONE, Scope.POOL, Scope.VM_HOST, Scope.CLUSTER, Scope.KERNEL, Scope.IMAGE,
+    Scope.COMPONENT_REVISION,
+]  # fmt: skip
+"""Scopes that hold several nodes."""
+
+
 class Relapse(Model):
     """Recurrence of a fault on a node. The next job starts one rung above the last one that ran."""
 
@@ -58,6 +65,16 @@ class Attempts(Model):
     """Maximum number of jobs."""
     within: Duration = timedelta(hours=24)
     """Length of the sliding period."""
+
+
+class OncePerGroup(Model):
+    """One job at a time for each group of nodes. A node without the group has its own jobs."""
+
+    per: GroupScope
+    """Kind of group."""
+    within: Duration = timedelta(hours=4)
+    """Time since the creation of a closed job for which no other node of the group gets one, while
+    the fault lasts on the node of that job."""
 
 
 class Infer(Model):
@@ -109,6 +126,8 @@ class NodeRemedierSpec(Model):
     """Start on a higher rung if the fault recurs."""
     attempts: Attempts = Field(default_factory=Attempts)
     """Maximum number of jobs per node."""
+    once: OncePerGroup | None = None
+    """At most one job per group of nodes instead of one per node."""
     on_give_up: OnGiveUp = OnGiveUp.HOLD
     """Action when all rungs or attempts are used.
 
