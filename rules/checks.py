@@ -29,6 +29,8 @@ from rules.rule import CompileError, RuleVersion
 
 LONGEST_ONCE = timedelta(hours=72)
 """Longest `once.within`: closed jobs are deleted afterwards."""
+LONGEST_WITHIN = timedelta(hours=24)
+"""Longest `within` of a count of nodes."""
 Fault = tuple[str, str]
 """Path within the NodeRemedier, and what is wrong there."""
 
@@ -85,6 +87,8 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
     elif isinstance(leaf, HostEventLeaf):
         yield from _host_event(leaf, f"{path}.hostEvent")
     elif isinstance(leaf, FactLeaf):
+        if why := _misplaced_within(leaf):
+            yield f"{path}.fact.within", why
         known = BUILTIN.get(leaf.name)  # the compiler knows the values of derived facts
         if known is not None and (why := _misfit(leaf, known)):
             yield f"{path}.fact", why
@@ -96,6 +100,15 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
             yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{what}"
         elif why := _misfit(leaf, probe):
             yield f"{path}.probe", why
+
+
+def _misplaced_within(leaf: FactLeaf) -> str:
+    if leaf.within is None:
+        return ""
+    if leaf.name not in SAME_FAULT:
+        return f"{leaf.name} has no beginning to count: leave it out, or ask for GROUP.sameFault"
+    fits = timedelta(0) < leaf.within <= LONGEST_WITHIN
+    return "" if fits else "beginnings are remembered for 24h: write more than 0s and at most 24h"
 
 
 def _host_event(leaf: HostEventLeaf, path: str) -> Iterator[Fault]:

@@ -112,6 +112,7 @@ class FactSet:
     probes: by `probe.field`
     inferred: derived facts of a wider scope than the node; a missing one and None are unknown
     same_fault: rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
+    onsets: rule id to group to when the fault began on its nodes, in order, also if it has ended
     fresh: False: the node's cache is stale or unreadable, and all facts are unknown
     stale: other stale caches (rules.sources): leaves that read them are unknown
     unheard: gaps in which no report could arrive; the present one ends now
@@ -138,6 +139,7 @@ class FactSet:
     values: Mapping[str, Value | None] = field(default_factory=dict)
     inferred: Mapping[str, Value | None] = field(default_factory=dict)
     same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    onsets: Mapping[str, Mapping[str, tuple[datetime, ...]]] = field(default_factory=dict)
     fresh: bool = True
     stale: frozenset[str] = frozenset()
     unheard: Sequence[Gap] = ()

@@ -1,5 +1,6 @@
 """Reads facts and probes, whose values are compared."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration as span
@@ -36,8 +37,10 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return LeafReading(truth, about, text, value, "built-in fact", flips_at=flips_at)
 
 
-def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
+def counted(leaf: FactLeaf, rule: str, facts: FactSet, now: datetime) -> LeafReading:
     """Read `<group>.sameFault` as it was counted for the rule with this id."""
+    if leaf.within is not None:
+        return _begun_within(leaf, rule, facts, now)
     count = facts.same_fault.get(rule, {}).get(leaf.name.partition(".")[0])
     if count is None:
         return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
@@ -45,6 +48,27 @@ def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
     return LeafReading(
         truth, subject(leaf), _describe_value(leaf, count, truth), count, "count of nodes"
     )
+
+
+def _begun_within(leaf: FactLeaf, rule: str, facts: FactSet, now: datetime) -> LeafReading:
+    onsets = facts.onsets.get(rule, {}).get(leaf.name.partition(".")[0])
+    if onsets is None or leaf.within is None:
+        return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
+    truth, count = within_truth(leaf, onsets, now), _count_within(leaf, onsets, now)
+    ends = (at + leaf.within for at in onsets if at > now - leaf.within)
+    flips_at = next((end for end in ends if within_truth(leaf, onsets, end) is not truth), None)
+    says = _describe_value(leaf, count, truth)
+    return LeafReading(truth, subject(leaf), says, count, "count of nodes", flips_at=flips_at)
+
+
+def within_truth(leaf: FactLeaf, onsets: Sequence[datetime], now: datetime) -> Truth:
+    """Compare the number of beginnings within `leaf.within` of `now`."""
+    return compares(leaf, _count_within(leaf, onsets, now))
+
+
+def _count_within(leaf: FactLeaf, onsets: Sequence[datetime], now: datetime) -> int:
+    begin = now - (leaf.within or timedelta(0))
+    return sum(begin < at for at in onsets)
 
 
 def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:

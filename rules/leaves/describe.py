@@ -69,7 +69,8 @@ def subject(leaf: Leaf | AbsentLeaf) -> str:
         case TaintLeaf():
             return f"taint {leaf.key}"
         case FactLeaf():
-            return f"fact {leaf.name}"
+            window = f"within {span(leaf.within)}" if leaf.within is not None else ""
+            return _joined((f"fact {leaf.name}", window))
         case ProbeLeaf():
             return f"probe {leaf.name}"
         case HostEventLeaf():

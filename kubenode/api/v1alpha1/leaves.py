@@ -199,6 +199,9 @@ class FactLeaf(_Comparing):
     """Name of the fact, such as `zone.unhealthyRatio`; docs/reference lists types and units."""
     window: TimeWindow | None = None
     """Time window for `time.inWindow`."""
+    within: Duration | None = None
+    """For `<group>.sameFault`: count nodes on which the fault began within this time, at most 24h.
+    """
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         *_Comparing.cel,
