@@ -31,6 +31,8 @@ LONGEST_ONCE = timedelta(hours=72)
 """Longest `once.within`: closed jobs are deleted afterwards."""
 LONGEST_WITHIN = timedelta(hours=24)
 """Longest `within` of a count of nodes."""
+LONGEST_PROBED = timedelta(hours=1)
+"""Longest `for` of a probe."""
 Fault = tuple[str, str]
 """Path within the NodeRemedier, and what is wrong there."""
 
@@ -100,6 +102,8 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
             yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{what}"
         elif why := _misfit(leaf, probe):
             yield f"{path}.probe", why
+        elif leaf.for_ > LONGEST_PROBED:
+            yield f"{path}.probe.for", "answers are remembered for 1h: write 1h or less"
 
 
 def _misplaced_within(leaf: FactLeaf) -> str:

@@ -95,11 +95,12 @@ class AlertFact:
 @dataclass(frozen=True, slots=True)
 class ProbeFact:
     """One field of a probe's answer. value: None: the answer lacks the field, or the probe
-    failed.
+    failed. earlier: time and value of the answers before, oldest first
     """
 
     value: Value | None
     answered_at: datetime
+    earlier: tuple[tuple[datetime, Value | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ evaluated again then.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 from operator import attrgetter
@@ -503,7 +504,11 @@ class FactStore:
         nobody = self._of_silent if self._is_silent(node) else self._unanswered
         if not answers:
             return nobody
-        lived = {field: fact for field, fact in answers.items() if memory.lived(fact.answered_at)}
+        lived = {
+            field: replace(fact, earlier=tuple(e for e in fact.earlier if memory.lived(e[0])))
+            for field, fact in answers.items()
+            if memory.lived(fact.answered_at)
+        }
         return {**nobody, **lived}
 
     def _lasts(self, event: EventFact) -> bool:

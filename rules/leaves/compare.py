@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
-from rules.facts import FactSet
+from rules.facts import FactSet, ProbeFact
 from rules.leaves.describe import subject, windowed, written
 from rules.leaves.result import LeafReading
 from rules.leaves.window import inside
@@ -14,6 +14,10 @@ from rules.truth import Truth
 
 PROBE = "probe"
 """Source of a probe's answer."""
+PROBE_PAUSE = timedelta(seconds=90)
+"""Longest time between the end of `maxAge` and the next answer: a probe is sent once a minute and
+is answered within 30 s.
+"""
 TICK = timedelta(microseconds=1)
 FAR = timedelta(days=3650).total_seconds()
 """Seconds; a flip that is further ahead counts as never."""
@@ -95,8 +99,28 @@ def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
         return LeafReading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
     truth = compares(leaf, answer.value)
     says = _describe_value(leaf, answer.value, truth)
+    if truth is Truth.TRUE and leaf.for_ and not _lasts(leaf, answer):
+        young = f"{says}, not yet for {span(leaf.for_)}"
+        return LeafReading(Truth.UNKNOWN, about, young, answer.value, source, answer.answered_at)
     flips_at = None if truth is Truth.UNKNOWN else old_at
     return LeafReading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
+
+
+def _lasts(leaf: ProbeLeaf, answer: ProbeFact) -> bool:
+    """Return whether all answers of the last `leaf.for_` fit, without a gap between them.
+
+    Only an answer proves that the comparison still holds: time alone does not.
+    """
+    newer = answer.answered_at
+    for at, value in reversed(answer.earlier):
+        if answer.answered_at - newer >= leaf.for_:
+            return True
+        if value is None:
+            continue
+        if newer - at > leaf.max_age + PROBE_PAUSE or compares(leaf, value) is not Truth.TRUE:
+            return False
+        newer = at
+    return answer.answered_at - newer >= leaf.for_
 
 
 def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:

@@ -60,6 +60,7 @@ LEAVES: tuple[dict[str, Any], ...] = (
     {"fact": {"name": "node.age", "above": 60}},
     {"all": [{"condition": {"type": "C"}}, {"fact": {"name": "zone.sameFault", "above": 2}}]},
     {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s"}},
+    {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s", "for": "60s"}},
     {
         "all": [
             {"condition": {"type": "C"}},
@@ -172,7 +173,10 @@ class Life:
         return replace(facts, values={**facts.values, "node.gpuCount": (2, 5, None)[a]})
 
     def _probe(self, facts: FactSet, a: int, b: int) -> FactSet:
-        answer = ProbeFact((10, 95, None)[a], self.now)
+        """An answer; with `b` the answers before are remembered."""
+        before = facts.probes.get("disk.used_pct")
+        earlier = (*before.earlier, (before.answered_at, before.value)) if before and b else ()
+        answer = ProbeFact((10, 95, None)[a], self.now, earlier)
         return replace(facts, probes={"disk.used_pct": answer})
 
     def _inferred(self, facts: FactSet, a: int, b: int) -> FactSet:
