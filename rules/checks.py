@@ -221,7 +221,8 @@ def _infer(rule: RuleVersion) -> Iterator[Fault]:
     if stored and infer.value is False:
         why = "false means that the fact does not hold: infer true, and ask it with not"
         yield "spec.infer.value", why
-    if rule.remedier.spec.once is not None:
-        yield "spec.once", "a rule that infers makes no job: leave it out"
+    for field in ("once", "window"):
+        if getattr(rule.remedier.spec, field) is not None:
+            yield f"spec.{field}", "a rule that infers makes no job: leave it out"
     if rule.remedier.spec.unless is not None:
         yield "spec.unless", "a rule that infers takes no guards: write `not` into its evidence"

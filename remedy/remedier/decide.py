@@ -20,6 +20,7 @@ from kubenode.api.v1alpha1.remedyoperationjob import InitialWait, JobGroup
 from remedy.job.model import INCIDENT_ENDS
 from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
+from rules.leaves.window import opens_at
 from rules.truth import Truth
 
 REQUEUE_AFTER = timedelta(seconds=30)
@@ -43,6 +44,7 @@ class WaitReason(StrEnum):
     STALE = "Stale"
     BLAST_RADIUS = "BlastRadius"
     COVERED = "CoveredByGroup"
+    WINDOW = "WindowClosed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,8 @@ def _find_barrier(
         return WaitReason.DISAGREE, now + REQUEUE_AFTER
     if candidate.guards is Truth.TRUE:
         return WaitReason.GUARD, now + REQUEUE_AFTER
+    if spec.window is not None and (opens := opens_at(spec.window, now)) is not None:
+        return WaitReason.WINDOW, opens
     if candidate.asking:
         return WaitReason.PROBE, now + REQUEUE_AFTER
     here = [p for p in past if p.node_uid == node.uid]  # not on an earlier machine of the same name

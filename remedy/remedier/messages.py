@@ -24,10 +24,17 @@ SENTENCES: Mapping[WaitReason, str] = {
     " at once: no further node is marked before fewer match or a person accepts it with annotation"
     f" {ACCEPT}",
     WaitReason.COVERED: "a job of the rule acts for all nodes of the group (once)",
+    WaitReason.WINDOW: "the window of the rule is closed",
     WaitReason.STALE: "what is known of the node is out of date",
 }
 TIMED = frozenset(
-    {WaitReason.STARTUP, WaitReason.GROUP_WAIT, WaitReason.COOLDOWN, WaitReason.ATTEMPTS}
+    {
+        WaitReason.STARTUP,
+        WaitReason.GROUP_WAIT,
+        WaitReason.COOLDOWN,
+        WaitReason.ATTEMPTS,
+        WaitReason.WINDOW,
+    }
 )
 """Waits with a known end; the others are only considered again."""
 

@@ -45,6 +45,7 @@ from kubenode.api.v1alpha1.steps import (
     WaitStep,
     WebhookStep,
 )
+from kubenode.api.v1alpha1.window import TimeWindow
 
 __all__ = [
     "STEP_KINDS",
@@ -346,6 +347,8 @@ class Rung(Model):
     name: str = Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     disruption: Disruption | None = Field(default=None, json_schema_extra=EMPTY_MEANS_ABSENT)
     """Disruption class. Defaults to that of the steps; cannot be lower."""
+    window: TimeWindow | None = None
+    """Window in which the rung may begin, in addition to that of the rule."""
     steps: list[Step] = Field(min_length=1, max_length=16)
     verify: Verify = Field(default_factory=Verify)
 

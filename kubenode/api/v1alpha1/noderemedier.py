@@ -12,6 +12,7 @@ from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, NodeSelection, ObjectMeta, Time
 from kubenode.api.v1alpha1.ladder import Disruption, Rung
 from kubenode.api.v1alpha1.leaves import Expression, Leaf, Scalar, shallow
+from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class Mode(StrEnum):
@@ -116,6 +117,8 @@ class NodeRemedierSpec(Model):
     unless: Expression | None = None
     """Guards, evaluated before the job, the permit and each disruptive step. Not part of the proof.
     """
+    window: TimeWindow | None = None
+    """Window in which jobs and their rungs may begin. What has begun continues after it closes."""
     group_wait: Duration = timedelta(seconds=10)
     """Time for which a new job waits for a rule with a higher priority to match."""
     startup_grace: Duration = timedelta(minutes=5)

@@ -19,6 +19,7 @@ from kubenode.api.meta import Condition, ObjectMeta, Time
 from kubenode.api.v1alpha1.ladder import Disruption, Rung
 from kubenode.api.v1alpha1.leaves import Expression, shallow
 from kubenode.api.v1alpha1.noderemedier import GroupScope, Mode, OnGiveUp, Receiver, Severity
+from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class JobPhase(StrEnum):
@@ -155,6 +156,8 @@ class RemedyOperationJobSpec(Model):
     """Superseded job. Its cordon and permit are taken over."""
     initial_wait: InitialWait | None = None
     """Wait before the start. Absent if the job starts at once."""
+    window: TimeWindow | None = None
+    """Copy of the window of the rule."""
     group: JobGroup | None = None
     """Group that the job is for. Absent if the job is for its node alone."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
