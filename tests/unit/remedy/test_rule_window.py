@@ -80,7 +80,7 @@ def test_nobody_is_asked_and_no_dry_run_counts_outside_the_window(mode: str) -> 
 
 
 def test_a_rule_that_infers_takes_no_window() -> None:
-    with pytest.raises(CompileError, match="spec.window: a rule that infers makes no job"):
+    with pytest.raises(CompileError, match=r"spec\.window: a rule that infers makes no job"):
         check(RuleVersion("r@1", a_rule(infer={"fact": "rack.bad"}, window=NIGHT)))
 
 
