@@ -26,7 +26,7 @@ WHEN: dict[tuple[JobPhase, JobPhase], str] = {
     (JobPhase.RUNNING, JobPhase.AWAITING_PERMIT): "next rung, or yielding to a budget",
     (JobPhase.RUNNING, JobPhase.NEEDS_HUMAN): "stopped, or no rung left",
     (JobPhase.RUNNING, JobPhase.FAILED): "the same, with onGiveUp Release",
-    (JobPhase.VERIFYING, JobPhase.SUCCEEDED): "proven",
+    (JobPhase.VERIFYING, JobPhase.SUCCEEDED): "proven, or a ladder that only notifies is done",
     (JobPhase.VERIFYING, JobPhase.AWAITING_PERMIT): "not proven in time: next rung",
     (JobPhase.VERIFYING, JobPhase.NEEDS_HUMAN): "not proven in time, no rung left",
     (JobPhase.VERIFYING, JobPhase.FAILED): "the same, with onGiveUp Release",

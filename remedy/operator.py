@@ -68,6 +68,7 @@ from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.acts import PodAct
 from remedy.job.migration.cordon_index import CORDONING, cordoning
+from remedy.job.model import Job
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
 from remedy.job.power_record import FenceAct, PowerAct
@@ -100,6 +101,7 @@ from remedy.remedier.controller import Remedier
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.event_sources import NodeEventSources
 from remedy.remedier.facts import FactStore
+from remedy.remedier.group_jobs import GroupJobs, describe_group
 from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
 from remedy.remedier.leases import (
@@ -261,6 +263,7 @@ class RemedyOperator:
             self.events.informers,
             restored,
         )
+        self.group_jobs = GroupJobs(self.facts.fleet, self.records.past, self._list_nodes_of_rule)
         self.abandoned_marks = AbandonedMarks(kube, self.nodes, self.jobs, clock, fence)
         self.jobs.add_handler(self.records.job_changed)
         self.node_records.add_handler(self.records.record_changed)
@@ -427,6 +430,17 @@ class RemedyOperator:
             key_is=KEY_IS.get(name, "key"),
         )
 
+    def _describe_group(self, job: Job) -> str:
+        """Return the group that a job is for, with its nodes that match now; "" for none."""
+        group, rule = job.spec.group, job.spec.remedier
+        if group is None or rule is None:
+            return ""
+        matching = {job.spec.node_name, *self.rules.matching(rule.name)}
+        return describe_group(group, self.group_jobs.nodes(group, matching))
+
+    def _list_nodes_of_rule(self, rule: str) -> list[str]:
+        return [job.spec.node_name for job in self.jobs.by(mappers.JOBS_OF_RULE, rule)]
+
     def _decider(self, metrics: RemedierMetrics) -> Remedier:
         return Remedier(
             self._kube,
@@ -441,6 +455,7 @@ class RemedyOperator:
             metrics,
             self.asker,
             self.records,
+            self.group_jobs,
         )
 
     def _remedier(self) -> Controller:
@@ -480,7 +495,8 @@ class RemedyOperator:
         replacing = Replacing(
             self._kube, self.nodes, self._providers, self.boots.of, self.guard, nodes
         )
-        fencing, notices = Fencing(self._kube), Notices(self._kube, self._clock, self.telling)
+        fencing = Fencing(self._kube)
+        notices = Notices(self._kube, self._clock, self.telling, self._describe_group)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)
         hearing = Hearing(

@@ -87,7 +87,7 @@ def describe(leaf: Atom) -> str:
 
 
 def _counted(atom: CountedFact, facts: FactSet, now: datetime) -> LeafReading:
-    return counted(atom.leaf, atom.rule, facts)
+    return counted(atom.leaf, atom.rule, facts, now)
 
 
 def _absent(leaf: AbsentLeaf, facts: FactSet, now: datetime) -> LeafReading:

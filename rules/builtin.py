@@ -72,7 +72,11 @@ _GROUP = (
     ("nodes", "nodes in the group"),
     ("unhealthy", "nodes in the group that are not healthy"),
     ("unhealthyRatio", "share of the group that is not healthy, 0 to 1"),
-    ("sameFault", "nodes of the group on which all other leaves of this `when` are true"),
+    (
+        "sameFault",
+        "nodes of the group on which all other leaves of this `when` are true, or became true"
+        " `within` a time",
+    ),
 )
 _FLEET = tuple(
     Builtin(f"{scope}.{what}", "number", "" if what == "unhealthyRatio" else "nodes", meaning)

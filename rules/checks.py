@@ -20,13 +20,19 @@ from kubenode.api.v1alpha1.leaves import (
     HostEventLeaf,
     ProbeLeaf,
 )
-from kubenode.api.v1alpha1.noderemedier import Scope, Severity
+from kubenode.api.v1alpha1.noderemedier import OncePerGroup, Scope, Severity
 from rules.builtin import BUILTIN, SAME_FAULT, Builtin, near
 from rules.history import LONGEST_WINDOW, RECENT_SPAN
 from rules.leaves.hostevent import CLOSED
 from rules.probes import PROBES, REMOVED, ProbeField
 from rules.rule import CompileError, RuleVersion
 
+LONGEST_ONCE = timedelta(hours=72)
+"""Longest `once.within`: closed jobs are deleted afterwards."""
+LONGEST_WITHIN = timedelta(hours=24)
+"""Longest `within` of a count of nodes."""
+LONGEST_PROBED = timedelta(hours=1)
+"""Longest `for` of a probe."""
 Fault = tuple[str, str]
 """Path within the NodeRemedier, and what is wrong there."""
 
@@ -40,6 +46,7 @@ def check(rule: RuleVersion) -> None:
         *(_expression(spec.unless, "spec.unless") if spec.unless is not None else ()),
         *_counts(spec.when, "spec.when"),
         *_infer(rule),
+        *_once(spec.once),
     ):
         raise CompileError(rule.id, path, why)
 
@@ -82,6 +89,8 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
     elif isinstance(leaf, HostEventLeaf):
         yield from _host_event(leaf, f"{path}.hostEvent")
     elif isinstance(leaf, FactLeaf):
+        if why := _misplaced_within(leaf):
+            yield f"{path}.fact.within", why
         known = BUILTIN.get(leaf.name)  # the compiler knows the values of derived facts
         if known is not None and (why := _misfit(leaf, known)):
             yield f"{path}.fact", why
@@ -93,6 +102,17 @@ def _leaf(leaf: object, path: str) -> Iterator[Fault]:
             yield f"{path}.probe.name", f"there is no probe {leaf.name!r}{what}"
         elif why := _misfit(leaf, probe):
             yield f"{path}.probe", why
+        elif leaf.for_ > LONGEST_PROBED:
+            yield f"{path}.probe.for", "answers are remembered for 1h: write 1h or less"
+
+
+def _misplaced_within(leaf: FactLeaf) -> str:
+    if leaf.within is None:
+        return ""
+    if leaf.name not in SAME_FAULT:
+        return f"{leaf.name} has no beginning to count: leave it out, or ask for GROUP.sameFault"
+    fits = timedelta(0) < leaf.within <= LONGEST_WITHIN
+    return "" if fits else "beginnings are remembered for 24h: write more than 0s and at most 24h"
 
 
 def _host_event(leaf: HostEventLeaf, path: str) -> Iterator[Fault]:
@@ -186,6 +206,11 @@ _ALONE = "counts the nodes on which the leaves beside it are true: write another
 _NEGATED = "a count cannot be asked under not: compare it the other way round"
 
 
+def _once(once: OncePerGroup | None) -> Iterator[Fault]:
+    if once is not None and once.within > LONGEST_ONCE:
+        yield "spec.once.within", "a job is kept for 72h after its end: write 72h or less"
+
+
 def _infer(rule: RuleVersion) -> Iterator[Fault]:
     infer = rule.remedier.spec.infer
     if infer is None:
@@ -196,5 +221,8 @@ def _infer(rule: RuleVersion) -> Iterator[Fault]:
     if stored and infer.value is False:
         why = "false means that the fact does not hold: infer true, and ask it with not"
         yield "spec.infer.value", why
+    for field in ("once", "window"):
+        if getattr(rule.remedier.spec, field) is not None:
+            yield f"spec.{field}", "a rule that infers makes no job: leave it out"
     if rule.remedier.spec.unless is not None:
         yield "spec.unless", "a rule that infers takes no guards: write `not` into its evidence"

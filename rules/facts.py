@@ -95,11 +95,12 @@ class AlertFact:
 @dataclass(frozen=True, slots=True)
 class ProbeFact:
     """One field of a probe's answer. value: None: the answer lacks the field, or the probe
-    failed.
+    failed. earlier: time and value of the answers before, oldest first
     """
 
     value: Value | None
     answered_at: datetime
+    earlier: tuple[tuple[datetime, Value | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class FactSet:
     probes: by `probe.field`
     inferred: derived facts of a wider scope than the node; a missing one and None are unknown
     same_fault: rule id to group (`zone`, `kernel`, ...) to nodes with the same fault
+    onsets: rule id to group to when the fault began on its nodes, in order, also if it has ended
     fresh: False: the node's cache is stale or unreadable, and all facts are unknown
     stale: other stale caches (rules.sources): leaves that read them are unknown
     unheard: gaps in which no report could arrive; the present one ends now
@@ -138,6 +140,7 @@ class FactSet:
     values: Mapping[str, Value | None] = field(default_factory=dict)
     inferred: Mapping[str, Value | None] = field(default_factory=dict)
     same_fault: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    onsets: Mapping[str, Mapping[str, tuple[datetime, ...]]] = field(default_factory=dict)
     fresh: bool = True
     stale: frozenset[str] = frozenset()
     unheard: Sequence[Gap] = ()

@@ -34,7 +34,7 @@ Part = tuple[str, str]
 _KEYED = {LabelLeaf: "label", AnnotationLeaf: "annotation", TaintLeaf: "taint"}
 _MAPPINGS = ("annotations", "changed", "inferred", "labels", "probes", "taints", "values")
 """Fields that are compared by key."""
-_WHOLE = ("host_events", "same_fault", "unchanged_since", "watched")
+_WHOLE = ("host_events", "onsets", "same_fault", "unchanged_since", "watched")
 """Fields that are compared as a whole."""
 _FINDING = attrgetter(
     *(field.name for field in fields(ConditionFact) if field.name != "received_at")
@@ -167,8 +167,8 @@ def _parts(atom: Atom) -> Iterator[Part]:
         case AbsentLeaf(leaf=inner):
             yield from _parts(inner)
             yield from _absence_parts(inner)
-        case CountedFact():
-            yield "same_fault", ""
+        case CountedFact(leaf=counted):
+            yield ("same_fault" if counted.within is None else "onsets"), ""
         case ConditionLeaf(type=name):
             yield "conditions", name
         case EventLeaf():

@@ -22,7 +22,7 @@ def _jobs(phase: str) -> str:
 
 
 def _ended(phase: str) -> str:
-    return f'sum(increase(kubenode_job_moves_total{{phase="{phase}"}}[24h]))'
+    return f'sum(increase(kubenode_job_seconds_count{{phase="{phase}"}}[24h]))'
 
 
 NOW = BoardRow(

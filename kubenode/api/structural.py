@@ -9,7 +9,8 @@ A structural schema cannot refer to itself, but an Expression does. It is unroll
 combinators, with only leaves at the bottom, which makes dozens of copies of the leaves. `kubectl
 apply` stores the whole CRD in an annotation of limited size. Therefore only the first copy has
 descriptions, and copies below the first combinator are lean: they contain types, required and known
-fields, enums and defaults. The models check the limits of texts there.
+fields, enums and defaults. The models check the limits of texts there, and the leaves in RARER and
+RARE.
 
 Source: kubernetes.io, Extend the Kubernetes API with CustomResourceDefinitions.
 """
@@ -43,6 +44,8 @@ FULL_DEPTH = 1
 """Depth of combinators below which leaves have no limits in the CRD."""
 RARE = ("host_event", "alert", "annotation", "taint", "probe", "absent")
 """Leaves that are not unrolled inside DEPTH combinators."""
+RARER = ("alert", "annotation", "taint", "absent")
+"""Leaves that are not unrolled in any lean copy."""
 LIST_KEYS: Mapping[str, list[str]] = MappingProxyType(
     {"Condition": ["type"], "BreakerStatus": ["scope"]}
 )
@@ -200,7 +203,7 @@ def _unwritten(model: type[Model], view: View) -> tuple[str, ...]:
         return () if view.described else ("window",)
     if model is not Expression or not view.lean:
         return ()
-    return RARE if view.depth == DEPTH else ("absent",)
+    return RARE if view.depth == DEPTH else RARER
 
 
 _BASE_KEYWORDS = ("type", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")

@@ -22,7 +22,7 @@ REMEDIES = {
     Reason.PAUSED: "a person must resume it: `kubenode resume --scope {scope}`",
     Reason.BREAKER_OPEN: "fewer nodes of {scope} may be faulty; the breaker half-opens by itself",
     Reason.COMMON_CAUSE: "cure what the faults share, roll it back; repairs do not help",
-    Reason.WINDOW_CLOSED: "wait for the window to open, or widen it in the policy",
+    Reason.WINDOW_CLOSED: "wait for the window to open, or widen it in the policy or the rule",
     Reason.PER_NODE: "wait; and look why the repairs of this node do not last",
     Reason.DISPLACED_PODS: "pods that were moved must find a place: capacity, taints, quotas",
     **{each.reason: each.texts.remedy for each in LIMITS},

@@ -19,8 +19,9 @@ from kubenode.cli import plain_yaml
 SUFFIXES = (".yaml", ".yml")
 STDIN = Path("-")
 """The name under which a command reads standard input."""
-TESTS = (".test.yaml", ".test.yml")
-"""Suffixes of rule tests, which lie beside the rules and are not read as rules."""
+TESTS = (".test.yaml", ".test.yml", ".ruletest")
+"""Suffixes of rule tests, which lie beside the rules and are not read as rules. kubectl, Argo CD
+and Flux do not read files with the last one."""
 
 MOST_VALUES = 300_000
 """Values in one document with its aliases expanded: a hundred times the largest rule."""

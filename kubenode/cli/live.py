@@ -32,14 +32,17 @@ from kubenode.runtime.kube.objects import Lease, Node, structs
 from remedy.noderecord.memory import past_of
 from remedy.remedier.event_sources import NodeEventSources
 from remedy.remedier.facts import FactStore
+from remedy.remedier.group_jobs import GroupJobs
 from remedy.remedier.judge import rule_id
 from remedy.remedier.leases import NODE_LEASES
+from remedy.remedier.past import Past
 from rules.diagnose import Diagnoser
 from rules.facts import FactSet
 from rules.program import RuleProgram, RuleVersion, compile_program, stored_facts
 
 LIST_SECONDS = 60.0
-NODES_OF = "node"
+NODES_OF, RULES_OF = "node", "rule"
+"""Indexes of the jobs."""
 BATCH = 256
 ROUNDS = 4
 """Rounds of evaluation. A group fact may depend on another one; deeper chains are not followed."""
@@ -62,6 +65,8 @@ class Live:
     record: NodeRecordSpec = field(default_factory=NodeRecordSpec)
     node: Node | None = None
     booted_at: datetime | None = None
+    group_jobs: GroupJobs | None = None
+    """Jobs that act for groups of nodes; None: not read."""
 
     def rule(self, name: str) -> NodeRemedier | None:
         return next((rule for rule in self.rules if rule.metadata.name == name), None)
@@ -92,7 +97,10 @@ async def read_node(
     everything = sorted(reader.all_rules, key=lambda r: (-r.spec.priority, r.metadata.name))
     jobs = list(reader.jobs.by(NODES_OF, name))
     booted_at = reader.store.booted_at(name)
-    return Live(facts, jobs, everything, program, reader.record(name), reader.node(), booted_at)
+    group_jobs = await reader.read_group_jobs()
+    return Live(
+        facts, jobs, everything, program, reader.record(name), reader.node(), booted_at, group_jobs
+    )
 
 
 class _LiveReader:
@@ -107,18 +115,38 @@ class _LiveReader:
         )
         self._records: dict[str, NodeRecordSpec] = {}
         self.jobs.add_index(NODES_OF, lambda job: (job.spec.node_name,))
+        self.jobs.add_index(RULES_OF, lambda job: (_rule_of(job),))
         self._host_events = Informer(kube, _path(HostEvent), HostEvent.from_server, clock=clock)
         self._probes = Informer(kube, _path(HostProbe), HostProbe.from_server, clock=clock)
         self._lease = NodeLeaseAge(name, clock)
         self.all_rules: list[NodeRemedier] = []
         self.store = FactStore(
             self._nodes,
-            lambda node: past_of(self.record(node), self.jobs.by(NODES_OF, node)),
+            self._past,
             clock,
             accept_single_engine=True,
             leases=self._lease,
             memories=self,
         )
+
+    def _past(self, node: str) -> list[Past]:
+        return past_of(self.record(node), self.jobs.by(NODES_OF, node))
+
+    async def read_group_jobs(self) -> GroupJobs:
+        """Read the records of other nodes with jobs of rules that have `once`."""
+        once = [rule.metadata.name for rule in self.all_rules if rule.spec.once is not None]
+        for node in {node for rule in once for node in self._nodes_of(rule)} - {self._name}:
+            await self._read_record(node)
+        return GroupJobs(self.store.fleet, self._past, self._nodes_of)
+
+    def _nodes_of(self, rule: str) -> list[str]:
+        return [job.spec.node_name for job in self.jobs.by(RULES_OF, rule)]
+
+    async def _read_record(self, node: str) -> None:
+        with suppress(NotFound, Forbidden):  # unknown kind, or no record yet
+            path = f"{_path(NodeRecord)}/{node}"
+            stored = await self._kube.get(path, decode=NodeRecord.from_server)
+            self._records[node] = stored.spec
 
     def ready(self) -> bool:
         """Implement EventMemories: the record is read before rules are evaluated."""
@@ -132,7 +160,7 @@ class _LiveReader:
         return self._nodes.get(self._name)
 
     def record(self, node: str) -> NodeRecordSpec:
-        """Return the record of the requested node; an empty one for any other node."""
+        """Return the record of a node that was read; an empty one for any other node."""
         return self._records.get(node, NodeRecordSpec())
 
     async def list_rules(self, instead: Sequence[NodeRemedier]) -> Mapping[str, RuleVersion]:
@@ -152,10 +180,7 @@ class _LiveReader:
         """
         store = self.store
         self._nodes.add_handler(lambda key, old, new: _done(store.node_changed(key, old, new)))
-        with suppress(NotFound, Forbidden):  # unknown kind, or no record yet
-            path = f"{_path(NodeRecord)}/{self._name}"
-            stored = await self._kube.get(path, decode=NodeRecord.from_server)
-            self._records[self._name] = stored.spec
+        await self._read_record(self._name)
         await once(self._nodes, self.jobs)
         of_nodes = ABOUT_NODES
         of_nodes += "" if everywhere else f",involvedObject.name={self._name}"
@@ -217,6 +242,10 @@ class NodeLeaseAge:
 
     def rules_loaded(self, rules: Iterable[NodeRemedier]) -> None:
         """Do nothing: no reconcile is requested here."""
+
+
+def _rule_of(job: RemedyOperationJob) -> str:
+    return job.spec.remedier.name if job.spec.remedier is not None else ""
 
 
 def _path(kind: type[Resource]) -> str:

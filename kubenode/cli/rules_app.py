@@ -62,7 +62,9 @@ def lint(
 
 @rules_app.command("test")
 def test(
-    files: Annotated[list[Path], typer.Argument(help="Test files (*.test.yaml) or folders.")],
+    files: Annotated[
+        list[Path], typer.Argument(help="Test files (*.test.yaml, *.ruletest) or folders.")
+    ],
     junit: Annotated[
         Path | None,
         typer.Option(

@@ -17,7 +17,7 @@ from kubenode.cli.live import Live
 from remedy.noderecord.memory import past_of
 from remedy.registry.status import is_crowded
 from remedy.remedier.choice import Mind
-from remedy.remedier.decide import Decision, RuleWait, WaitReason
+from remedy.remedier.decide import Candidate, Decision, RuleWait, WaitReason
 from remedy.remedier.judge import rule_id
 from remedy.remedier.messages import sentence
 from rules.diagnose import Diagnoser
@@ -55,8 +55,22 @@ def of_live(live: Live, now: datetime) -> Mapping[str, RuleOutlook]:
     (diagnosis,) = diagnoser.diagnose([live.facts], now)
     past = past_of(live.record, live.jobs)
     crowded = [id_ for id_, rule in active.items() if is_crowded(rule)]
+    name = live.node.metadata.name
+
+    def cover(candidate: Candidate) -> str:
+        jobs = live.group_jobs
+        return jobs.cover(name, candidate, now) if jobs is not None else ""
+
     choice = Mind().choose(
-        live.node, live.booted_at, live.facts, diagnosis, active, past, now, crowded=crowded
+        live.node,
+        live.booted_at,
+        live.facts,
+        diagnosis,
+        active,
+        past,
+        now,
+        crowded=crowded,
+        cover=cover,
     )
     outlooks = _of_decision(choice.decision)
     for job in live.jobs:

@@ -1,12 +1,18 @@
 """Answers of HostProbes as facts of their nodes.
 
+Earlier answers are remembered for `for` of probes, as long as some HostProbe of their kind exists.
+After a restart they come from the HostProbes that still exist.
+
 The newest settled probe of each kind counts. While a new one is open the older answer still counts,
 with its age. When a probe expires without an answer, or was answered with an error, its fields are
 unknown.
 """
 
-from collections.abc import Iterable, Mapping
+from bisect import insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 
 from kubenode.api.v1alpha1.hostprobe import HostProbe, ProbeName
 from rules.facts import ProbeFact, Value
@@ -18,11 +24,25 @@ FIELDS: Mapping[str, tuple[ProbeField, ...]] = {
 }
 
 
+MOST_ANSWERS = 75
+"""Most answers of one kind that are remembered: a probe is sent once a minute, for an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """Values of one answer by `probe.field`."""
+
+    at: datetime
+    values: Mapping[str, Value | None]
+
+
 class ProbeAnswers:
     """HostProbes by node."""
 
     def __init__(self) -> None:
         self._by_node: dict[str, dict[str, HostProbe]] = {}
+        self._history: dict[str, dict[str, list[ProbeAnswer]]] = {}
+        """Answers by node and kind, oldest first."""
 
     def changed(self, old: HostProbe | None, new: HostProbe | None) -> str | None:
         """Return the node with a new answer, to be evaluated again; None for none."""
@@ -33,17 +53,44 @@ class ProbeAnswers:
         mine = self._by_node.setdefault(node, {})
         if new is None:
             mine.pop(probe.metadata.name, None)
+            if all(other.spec.name != probe.spec.name for other in mine.values()):
+                self._history.get(node, {}).pop(str(probe.spec.name), None)
             if not mine:
                 del self._by_node[node]
+                self._history.pop(node, None)
             return None
         mine[new.metadata.name] = new
         answered = new.status.answered_at is not None
         before = old is not None and old.status.answered_at is not None
-        return node if answered and not before else None
+        if not answered or before:
+            return None
+        self._remember(node, new)
+        return node
 
     def facts(self, node: str, now: datetime) -> Mapping[str, ProbeFact]:
-        mine = self._by_node.get(node)
-        return facts_of(mine.values(), now) if mine else {}
+        mine, history = self._by_node.get(node), self._history.get(node, {})
+        if not mine:
+            return {}
+        return {
+            name: replace(fact, earlier=_earlier(name, fact, history))
+            for name, fact in facts_of(mine.values(), now).items()
+        }
+
+    def _remember(self, node: str, probe: HostProbe) -> None:
+        kind, at = str(probe.spec.name), settled_at(probe, probe.spec.expires_at)
+        if at is None or not FIELDS[kind]:
+            return
+        answers = self._history.setdefault(node, {}).setdefault(kind, [])
+        values = {field.name: _value(field, probe) for field in FIELDS[kind]}
+        insort(answers, ProbeAnswer(at, values), key=attrgetter("at"))
+        del answers[:-MOST_ANSWERS]
+
+
+def _earlier(
+    name: str, fact: ProbeFact, history: Mapping[str, Sequence[ProbeAnswer]]
+) -> tuple[tuple[datetime, Value | None], ...]:
+    answers = history.get(name.partition(".")[0], ())
+    return tuple((a.at, a.values.get(name)) for a in answers if a.at < fact.answered_at)
 
 
 def facts_of(probes: Iterable[HostProbe], now: datetime) -> dict[str, ProbeFact]:

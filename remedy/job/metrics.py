@@ -8,7 +8,7 @@ from prometheus_client.registry import Collector
 
 from kubenode.api.v1alpha1 import HoldReason, JobPhase, Reason, RemedyOperationJob
 from kubenode.runtime.clock import Clock
-from remedy.job.model import Job, JobAct
+from remedy.job.model import CloseReason, Job, JobAct
 from remedy.job.steps.table import STEP_ACTS
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
@@ -40,7 +40,7 @@ class JobMetrics:
         )
         self.seconds = Histogram(
             "kubenode_job_seconds",
-            "Time in seconds from the creation of a job to its end.",
+            "Time in seconds from the creation of a job to its end, if it did more than notify.",
             ["phase"],
             buckets=SECONDS,
             registry=registry,
@@ -63,7 +63,8 @@ class JobMetrics:
         if after.phase is not before.phase:
             self.moves.labels(after.phase).inc()
             closed = after.status.timeline.closed
-            if after.phase.closed and closed is not None:
+            repaired = after.close_reason is not CloseReason.NOTIFIED
+            if after.phase.closed and closed is not None and repaired:
                 self.seconds.labels(after.phase).observe((closed - after.created).total_seconds())
         old, new = before.status.hold, after.status.hold
         if new is not None and (old is None or old.reason != new.reason):

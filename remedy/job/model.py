@@ -102,6 +102,8 @@ class CloseReason(StrEnum):
     """Verified by its checks while the evidence is not known false: some evidence is never taken
     back.
     """
+    NOTIFIED = "Notified"
+    """The ladder only notifies, people were notified, and the fault lasts."""
     SUPERSEDED = "Superseded"
     GAVE_UP = "GaveUp"
     FAULT_GONE = "FaultGone"
@@ -118,7 +120,7 @@ class CloseReason(StrEnum):
     def phase(self) -> JobPhase:
         """Return the closed phase that the reason leads to: Succeeded, Failed or Cancelled."""
         match self:
-            case CloseReason.PROVEN | CloseReason.CHECKED:
+            case CloseReason.PROVEN | CloseReason.CHECKED | CloseReason.NOTIFIED:
                 return JobPhase.SUCCEEDED
             case CloseReason.GAVE_UP | CloseReason.PERSON_CLOSED:
                 return JobPhase.FAILED
@@ -128,8 +130,8 @@ class CloseReason(StrEnum):
     @property
     def outlasts_the_job(self) -> bool:
         """Report whether no other job may follow while the incident lasts: the job gave up, was
-        deleted or waited too long for approval, a person decided, or its checks passed while the
-        evidence stayed.
+        deleted or waited too long for approval, a person decided, or the evidence stayed after its
+        checks passed or people were notified.
         """
         return self not in _INCIDENT_ENDED
 

@@ -3,6 +3,7 @@ is sent, and messages to the receivers that the step names.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from kubenode.api.meta import format_time
@@ -20,28 +21,45 @@ REASON = "NodeRepair"
 
 
 class Notices:
-    """Sends the notifications of a step. `telling` None: no receivers are configured."""
+    """Sends the notifications of a step.
 
-    def __init__(self, kube: Kube, clock: Clock, telling: Telling | None = None) -> None:
+    telling: None: no receivers are configured
+    group: describes the group that a job is for and its nodes that match now, "" for none
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        telling: Telling | None = None,
+        group: Callable[[Job], str] = lambda job: "",
+    ) -> None:
         self._kube, self._clock, self._telling = kube, clock, telling
+        self._group = group
 
     async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
         """Send the notification. The name makes a repetition the same Event."""
+        text = self._text(job)
         try:
-            await self._kube.create(paths.events(NAMESPACE), self._event(job))
+            await self._kube.create(paths.events(NAMESPACE), self._event(job, text))
         except AlreadyExists:
             pass  # an earlier attempt created it
         except KubeError as error:
             return JobActResult(what, error=str(error))
         return JobActResult(
-            what, error=self._telling.step(job) if self._telling is not None else ""
+            what, error=self._telling.step(job, text) if self._telling is not None else ""
         )
 
-    def _event(self, job: Job) -> dict[str, Any]:
-        step, record = job.step, job.record
+    def _text(self, job: Job) -> str:
+        step = job.step
         notify = step.notify if step is not None else None
-        rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
         text = (notify.message if notify else "") or f"fault {job.spec.fault_class}"
+        group = self._group(job)
+        return f"{text} ({group})" if group else text
+
+    def _event(self, job: Job, text: str) -> dict[str, Any]:
+        record = job.record
+        rule = job.spec.remedier.name if job.spec.remedier is not None else "a person"
         attempt = (record.rung, record.index, record.attempts) if record is not None else ()
         digest = hashlib.sha256(repr((job.uid, attempt)).encode()).hexdigest()[:16]
         now = format_time(self._clock.now())

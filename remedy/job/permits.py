@@ -2,7 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Verdict
+from kubenode.api.meta import format_time
+from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Verdict
 from kubenode.runtime.patience import LATE, patience
 from remedy.job.decisions import denied, word
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
@@ -21,6 +22,8 @@ from remedy.job.moves import (
     wait,
 )
 from remedy.job.undo import owns
+from rules.leaves.describe import windowed
+from rules.leaves.window import opens_at
 from rules.truth import Truth
 
 RENEW_BEFORE = timedelta(minutes=5)
@@ -47,6 +50,8 @@ def awaiting_permit(job: Job, observation: JobObservation) -> Move:
         and not has_answer
     ):
         return released(job, observation)
+    if not has_answer and (closed := window_closed(job, observation)) is not None:
+        return closed
     if job.disruption is Disruption.NONE:
         return enter(job, JobPhase.RUNNING)
     if is_waiting_for(job, HoldReason.PDB_BLOCKED) and not due(job, now) and not has_answer:
@@ -58,6 +63,20 @@ def awaiting_permit(job: Job, observation: JobObservation) -> Move:
     if _refused_lately(job, now) and not observation.woken:
         return wait(job)
     return job, JobAct.ASK_PERMIT
+
+
+def window_closed(job: Job, observation: JobObservation) -> Move | None:
+    """Wait until the windows of the rule and of the rung are open; None: they are."""
+    for window, owner in (
+        (job.rung.window, f"rung {job.rung.name}"),
+        (job.spec.window, "the rule"),
+    ):
+        opens = opens_at(window, observation.now) if window is not None else None
+        if opens is None or window is None:
+            continue
+        why = f"the window of {owner} is closed until {format_time(opens)}: {windowed(window)}"
+        return hold(job, observation.now, Reason.WINDOW_CLOSED, why, until=opens)
+    return None
 
 
 def _refused_lately(job: Job, now: datetime) -> bool:

@@ -161,7 +161,9 @@ def _pending(job: Job, observation: JobObservation) -> Move:
             return enter(job, Phase.AWAITING_APPROVAL, "waits for a person's word", **start)
         case Mode.ENFORCE if job.spec.approval.required:
             return enter(job, Phase.AWAITING_APPROVAL, "waits for a person's word", **start)
-        case Mode.ENFORCE if first is Disruption.NONE:
+        case Mode.ENFORCE if first is Disruption.NONE and (
+            job.spec.ladder[job.spec.start_rung].window is None
+        ):
             return enter(job, Phase.RUNNING, "", **start)
         case Mode.ENFORCE:
             return enter(job, Phase.AWAITING_PERMIT, "", **start)

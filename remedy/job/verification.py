@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import JobPhase
+from kubenode.api.v1alpha1.ladder import only_notifies
+from kubenode.api.v1alpha1.remedyoperationjob import StepState
 from kubenode.runtime.term import NEXT_REPORT
 from remedy.job.checks import called_off, examined, failures
 from remedy.job.model import CloseReason, Job, JobAct, JobObservation
@@ -20,6 +22,7 @@ from rules.truth import Truth
 
 GONE = "the fault is gone, proven by fresh reports"
 PASSED = "all checks of the rung pass"
+NOTIFIED = "people were notified; the fault lasts, and the rule does nothing else"
 
 
 def verifying(job: Job, observation: JobObservation) -> Move:
@@ -30,6 +33,8 @@ def verifying(job: Job, observation: JobObservation) -> Move:
     if move is not None and move[0].close_reason is not None:
         return move
     if counts(observation, acted_on(job), verify_until(job), proof_takes(job)):
+        if notified(job):
+            return close(job, observation.now, CloseReason.NOTIFIED, NOTIFIED)
         within = format_duration(job.rung.verify.timeout)
         why = "; ".join([f"not proven healthy within {within}", *failures(job)])
         job = called_off(job, observation.now)
@@ -37,6 +42,15 @@ def verifying(job: Job, observation: JobObservation) -> Move:
             return give_up(job, observation.now, f"{why}; the node is gone, so no rung can follow")
         return climb(job, observation.now, why)
     return move or _interrupted(job, observation)
+
+
+def notified(job: Job) -> bool:
+    """Report whether the job did all that it is for: the ladder only notifies, no rung follows,
+    and people were notified.
+    """
+    last = job.status.rung + 1 >= len(job.spec.ladder)
+    sent = any(r.name == "notify" and r.state is StepState.DONE for r in job.status.steps)
+    return last and sent and only_notifies(job.spec.ladder)
 
 
 def healed_meanwhile(job: Job, observation: JobObservation) -> Move:

@@ -46,9 +46,9 @@ class Telling:
             await self.notifier.close()
             await self.direct.close()
 
-    def step(self, job: Job) -> str:
+    def step(self, job: Job, text: str = "") -> str:
         """Send the notification of a step `notify`; return "" when the step is done, else why it
-        still waits.
+        still waits. text: the message; "" for that of the step.
 
         A step waits for receivers only if its `onFailure` is not Continue; otherwise it queues the
         notification and ends.
@@ -56,7 +56,7 @@ class Telling:
         body = job.step.notify if job.step is not None else None
         if body is None or not body.receivers or not self.receivers:
             return ""
-        notice = of_step(job, body.message, self._clock.now())
+        notice = of_step(job, text or body.message, self._clock.now())
         strangers = self.meet(job, body.receivers)
         self.notifier.put(notice, [name for name in body.receivers if name not in strangers])
         if body.on_failure is OnFailure.CONTINUE:

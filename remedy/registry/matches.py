@@ -53,6 +53,10 @@ class Matches:
     def count(self, name: str) -> int:
         return len(self._nodes.get(name, ()))
 
+    def nodes(self, name: str) -> Collection[str]:
+        """Return the nodes that the rule matches."""
+        return self._nodes.get(name, ())
+
     def last(self, name: str) -> datetime | None:
         """Return when a node last began to match; None: not since our start."""
         return self._last.get(name)

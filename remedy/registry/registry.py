@@ -7,7 +7,7 @@ That version outlives our restart (remedy.registry.revisions); it is read before
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -150,6 +150,10 @@ class RuleRegistry:
             self._changed(name)
         if node not in self._nodes.cache:
             self._matches.forget(node)
+
+    def matching(self, name: str) -> Collection[str]:
+        """Return the nodes that the rule of this name matches now, before guards."""
+        return self._matches.nodes(name)
 
     def is_crowded(self, rule_id: str) -> bool:
         """Report whether an active rule that acts without a permit has too many nodes to mark one

@@ -76,6 +76,8 @@ def build(
         previous=order.previous,
         supersedes=order.supersedes,
         initial_wait=order.wait,
+        window=spec.window,
+        group=order.group,
         start_rung=order.start_rung,
         ladder=spec.ladder or [],
         when=spec.when,

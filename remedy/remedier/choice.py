@@ -4,7 +4,7 @@ Production and simulation run this same code: the operator (remedy.remedier.cont
 `kubenode rules test | replay | cases`.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -59,6 +59,7 @@ class Mind:
         now: datetime,
         unjudged: int = 0,
         crowded: Collection[str] = (),
+        cover: Callable[[Candidate], str] = lambda candidate: "",
     ) -> Choice:
         """Decide for one node.
 
@@ -67,6 +68,7 @@ class Mind:
         unjudged: number of rules that have not evaluated every node, so that group facts are
             briefly unknown
         crowded: ids of rules that match too many nodes to act on one more
+        cover: returns the job that acts for the node's group, "" for none
         """
         matches = matching(diagnosis, active)
         self.matched.see(diagnosis.matches, now)
@@ -91,6 +93,10 @@ class Mind:
             ]
         if crowded:
             candidates = [replace(c, crowded=c.rule_id in crowded) for c in candidates]
+        candidates = [
+            replace(c, covered_by=cover(c)) if c.rule.spec.once is not None else c
+            for c in candidates
+        ]
         return Choice(decide(subject, candidates, past, now), tuple(matches))
 
 

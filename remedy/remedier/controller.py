@@ -6,8 +6,9 @@ either creates the next job or returns when to reconcile again.
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol
 
 from kubenode.api.v1alpha1 import NodeRemedier, RemedyOperationJob
@@ -31,6 +32,7 @@ from remedy.remedier.dryrun import result_of
 from remedy.remedier.evaluator import Evaluator
 from remedy.remedier.facts import FactStore
 from remedy.remedier.fault_watch import REASON, Unattended, list_waiting_rules
+from remedy.remedier.group_jobs import GroupJobs
 from remedy.remedier.lag import lags
 from remedy.remedier.metrics import CREATED, EXISTED, RemedierMetrics
 from remedy.remedier.past import Past
@@ -129,6 +131,7 @@ class Remedier:
     metrics: RemedierMetrics
     probes: Asks
     records: NodeRecords
+    group_jobs: GroupJobs
     stronger: Stronger = field(default_factory=Stronger)
     wake: Callable[[str], None] = lambda name: None
     """Requeues another node, by name."""
@@ -172,13 +175,16 @@ class Remedier:
         rules = frozenset(match.rule_id for match, _ in matching(diagnosis, active))
         self.rules.matched(name, rules, now)  # this node counts before one more is marked
         crowded = frozenset(filter(self.rules.is_crowded, rules))
+        cover = partial(self.group_jobs.cover, name, now=now)
         choice = mind.choose(
-            node, booted_at, facts, diagnosis, active, past, now, unjudged, crowded
+            node, booted_at, facts, diagnosis, active, past, now, unjudged, crowded, cover
         )
         decision = choice.decision
         for order in decision.orders:
-            match = choice.match(order.candidate.rule_id)
-            await self._create(order, match, node, facts, memory, started)
+            match, rule = choice.match(order.candidate.rule_id), order.candidate.rule
+            grouped = replace(order, group=self.group_jobs.group(name, rule))
+            with self.group_jobs.claim(name, rule):
+                await self._create(grouped, match, node, facts, memory, started)
         for order in decision.dry_runs:
             await self._dry_run(order, choice.match(order.candidate.rule_id), node, facts)
         if job := self.stronger.store(name, decision.stronger):
@@ -257,6 +263,7 @@ class Remedier:
         name, rule = node.metadata.name, order.candidate.rule
         result, ask = result_of(order, match, node, facts, self.clock.now())
         self.records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result, ask)
+        self.group_jobs.add_dry_run(name, rule)
         self.metrics.dry_runs.inc()
         text = f"rule {rule.metadata.name} in DryRun would begin a repair with rung {result.rung}"
         await self.recorder.emit(_regarding(node), "Normal", "RepairWouldBegin", text)

@@ -16,10 +16,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from kubenode.api.v1alpha1 import HoldReason, Mode, NodeRemedier
-from kubenode.api.v1alpha1.remedyoperationjob import InitialWait
+from kubenode.api.v1alpha1.remedyoperationjob import InitialWait, JobGroup
 from remedy.job.model import INCIDENT_ENDS
 from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
+from rules.leaves.window import opens_at
 from rules.truth import Truth
 
 REQUEUE_AFTER = timedelta(seconds=30)
@@ -42,6 +43,8 @@ class WaitReason(StrEnum):
     GROUP_WAIT = "GroupWait"
     STALE = "Stale"
     BLAST_RADIUS = "BlastRadius"
+    COVERED = "CoveredByGroup"
+    WINDOW = "WindowClosed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,7 @@ class Candidate:
     asking: a guard is unknown until the host has answered, or failed to
     events_at: timestamp of the oldest Event that the evidence needs to be true; None: it needs none
     crowded: the rule acts without a permit, and too many nodes match it at once
+    covered_by: job that acts for the node's group, as text; "" for none
     """
 
     rule_id: str
@@ -62,6 +66,7 @@ class Candidate:
     asking: bool = False
     events_at: datetime | None = None
     crowded: bool = False
+    covered_by: str = ""
 
     @property
     def name(self) -> str:
@@ -91,6 +96,7 @@ class JobOrder:
     supersedes: job of a weaker rule that waits for this one; "" for none
     failed_healing: the previous job seemed to have healed the node and is still on probation
     wait: initial wait of the job; None: it begins at once
+    group: group that the job is for; None: its node alone
     """
 
     name: str
@@ -101,17 +107,19 @@ class JobOrder:
     supersedes: str = ""
     failed_healing: bool = False
     wait: InitialWait | None = None
+    group: JobGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RuleWait:
     """A matching rule that does not act now, and why. `until` is the earliest end of the wait;
-    None: until something changes.
+    None: until something changes. job: the job of the group that covers the node; "" for none.
     """
 
     rule: str
     why: WaitReason
     until: datetime | None = None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,7 @@ def _choose(
         if barrier is None:
             chosen = candidate
             break
-        waits.append(RuleWait(candidate.name, *barrier))
+        waits.append(_rule_wait(candidate, barrier))
     times = [wait.until for wait in waits if wait.until is not None]
     if chosen is None:
         return [], waits, times
@@ -186,6 +194,12 @@ def _choose(
         (c.name, why.get(c.name, "a stronger rule matched")) for c in candidates if c is not chosen
     )
     return [_order(node, chosen, past, now, losers)], waits, times
+
+
+def _rule_wait(candidate: Candidate, barrier: tuple[WaitReason, datetime]) -> RuleWait:
+    why, until = barrier
+    job = candidate.covered_by if why is WaitReason.COVERED else ""
+    return RuleWait(candidate.name, why, until, job)
 
 
 def _beside(
@@ -319,6 +333,8 @@ def _find_barrier(
         return WaitReason.DISAGREE, now + REQUEUE_AFTER
     if candidate.guards is Truth.TRUE:
         return WaitReason.GUARD, now + REQUEUE_AFTER
+    if spec.window is not None and (opens := opens_at(spec.window, now)) is not None:
+        return WaitReason.WINDOW, opens
     if candidate.asking:
         return WaitReason.PROBE, now + REQUEUE_AFTER
     here = [p for p in past if p.node_uid == node.uid]  # not on an earlier machine of the same name
@@ -333,6 +349,8 @@ def _find_barrier(
     tries = sorted(p.created for p in mine if p.acted and now < p.created + spec.attempts.within)
     if len(tries) >= spec.attempts.max:
         return WaitReason.ATTEMPTS, tries[-spec.attempts.max] + spec.attempts.within
+    if candidate.covered_by:
+        return WaitReason.COVERED, now + REQUEUE_AFTER
     if candidate.crowded:
         return WaitReason.BLAST_RADIUS, now + REQUEUE_AFTER
     return None
@@ -414,7 +432,7 @@ def _dry_run(node: Subject, candidate: Candidate, past: Sequence[Past], now: dat
         return [], [], []
     barrier = _find_barrier(node, candidate, mine, now)
     if barrier is not None:
-        return [], [RuleWait(candidate.name, *barrier)], [barrier[1]]
+        return [], [_rule_wait(candidate, barrier)], [barrier[1]]
     if (wait := _initial_wait(node, candidate, now)) is not None:
         waits = RuleWait(candidate.name, WaitReason(wait.reason), wait.not_before)
         return [], [waits], [wait.not_before]

@@ -10,6 +10,7 @@ evaluated again then.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 from operator import attrgetter
@@ -37,6 +38,7 @@ from remedy.remedier.inference import WideFacts
 from remedy.remedier.latest import events_until
 from remedy.remedier.leases import Ages
 from remedy.remedier.node_memory import NodeMemory, differs, taints
+from remedy.remedier.onsets import became_true
 from remedy.remedier.past import Past
 from remedy.remedier.samefault import SameFaults
 from remedy.remedier.unreadable import FACTS, UnreadableNodes
@@ -333,7 +335,8 @@ class FactStore:
         """
         matches = {match.rule_id: match for match in diagnosis.matches}
         now = self._now()
-        woken = self.same_faults.learned(name, matches) | self.wide.learned(name, matches, now)
+        woken = self.same_faults.learned(name, matches, now, self._became_true)
+        woken |= self.wide.learned(name, matches, now)
         if self._woken:
             woken |= self._woken
             self._woken = set()
@@ -410,6 +413,7 @@ class FactStore:
             ),
             inferred=self.wide.values(name, now),
             same_fault=self.same_faults.counts(name),
+            onsets=self.same_faults.onsets(name),
             fresh=self.fresh() and self._nodes.readable(name),
             stale=self.stale(),
             unheard=gaps,
@@ -451,6 +455,7 @@ class FactStore:
                 for window in windows.values():
                     window.stepped(now)
             self.wide.stepped(step)
+            self.same_faults.stepped(step)
             self.host_events.stepped(step)
         return now
 
@@ -499,7 +504,11 @@ class FactStore:
         nobody = self._of_silent if self._is_silent(node) else self._unanswered
         if not answers:
             return nobody
-        lived = {field: fact for field, fact in answers.items() if memory.lived(fact.answered_at)}
+        lived = {
+            field: replace(fact, earlier=tuple(e for e in fact.earlier if memory.lived(e[0])))
+            for field, fact in answers.items()
+            if memory.lived(fact.answered_at)
+        }
         return {**nobody, **lived}
 
     def _lasts(self, event: EventFact) -> bool:
@@ -549,7 +558,11 @@ class FactStore:
         evaluate again.
         """
         now = self._now()
-        self._woken |= self.same_faults.learned(name, {}) | self.wide.learned(name, {}, now)
+        self._woken |= self.same_faults.learned(name, {}, now) | self.wide.learned(name, {}, now)
+
+    def _became_true(self, name: str, rule: NodeRemedier) -> datetime | None:
+        facts = self.facts(name)
+        return became_true(rule, facts) if facts is not None else None
 
 
 def _event_leaves(rules: Iterable[NodeRemedier]) -> Iterator[EventLeaf]:

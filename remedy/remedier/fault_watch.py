@@ -27,7 +27,9 @@ UNATTENDED = timedelta(hours=1)
 EVALUATION_INTERVAL = timedelta(minutes=5)
 """Interval between two evaluations of the rules that do not select a node."""
 REASON = "FaultUnattended"
-KNOWN_TO_PEOPLE = frozenset({WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT})
+KNOWN_TO_PEOPLE = frozenset(
+    {WaitReason.OPEN_JOB, WaitReason.ATTEMPTS, WaitReason.INCIDENT, WaitReason.COVERED}
+)
 """Waits that people know of: there is a job, an Event reported it, or a person decided."""
 _NONE: Mapping[str, str] = MappingProxyType({})
 _SIGNALS = (ConditionLeaf, EventLeaf, HostEventLeaf, AlertLeaf)

@@ -23,10 +23,18 @@ SENTENCES: Mapping[WaitReason, str] = {
     WaitReason.BLAST_RADIUS: "the rule acts without a permit, and more nodes match than it may mark"
     " at once: no further node is marked before fewer match or a person accepts it with annotation"
     f" {ACCEPT}",
+    WaitReason.COVERED: "a job of the rule acts for all nodes of the group (once)",
+    WaitReason.WINDOW: "the window of the rule is closed",
     WaitReason.STALE: "what is known of the node is out of date",
 }
 TIMED = frozenset(
-    {WaitReason.STARTUP, WaitReason.GROUP_WAIT, WaitReason.COOLDOWN, WaitReason.ATTEMPTS}
+    {
+        WaitReason.STARTUP,
+        WaitReason.GROUP_WAIT,
+        WaitReason.COOLDOWN,
+        WaitReason.ATTEMPTS,
+        WaitReason.WINDOW,
+    }
 )
 """Waits with a known end; the others are only considered again."""
 
@@ -37,4 +45,5 @@ def sentence(waiting: RuleWait) -> str:
     """
     timed = waiting.until is not None and waiting.why in TIMED
     until = f" until {format_time(waiting.until)}" if timed and waiting.until else ""
-    return f"{waiting.why}{until}: {SENTENCES[waiting.why]}"
+    job = f": {waiting.job}" if waiting.job else ""
+    return f"{waiting.why}{until}: {SENTENCES[waiting.why]}{job}"

@@ -13,11 +13,13 @@ Nodes of the same groups share one mapping, so that thousands of fact sets hold 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from functools import lru_cache
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.api.v1alpha1.leaves import FactLeaf
 from remedy.remedier.fleet import Group, NodeGroups
+from remedy.remedier.onsets import Began, Onsets, windowed_leaves
 from rules.atoms import compares
 from rules.builtin import SAME_FAULT
 from rules.diagnose import Match
@@ -32,6 +34,7 @@ class _Rule:
     """Counts of one rule.
 
     leaves: by scope, how the rule compares the count
+    onsets: beginnings of the fault, for counts within a time; None: the rule has no such count
     waiting: nodes that it has not evaluated yet
     having: nodes that have the fault, with the groups that count them
     version: changes whenever a count changes or becomes known
@@ -39,9 +42,15 @@ class _Rule:
 
     leaves: Mapping[str, tuple[FactLeaf, ...]]
     waiting: set[str]
+    onsets: Onsets | None = None
     having: dict[str, tuple[Group, ...]] = field(default_factory=dict)
     members: dict[Group, set[str]] = field(default_factory=dict)
     version: int = 0
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Changes with every change of what is counted."""
+        return self.version, self.onsets.version if self.onsets is not None else 0
 
     def count(self, group: Group) -> int:
         return len(self.members.get(group, ()))
@@ -84,7 +93,7 @@ class _Rule:
             return set()
         self.waiting.clear()  # an emptied set keeps its table: 512 KB for 10,000 nodes
         self.version += 1
-        return set(self.having)
+        return set(self.having) | (self.onsets.faulty if self.onsets is not None else set())
 
 
 class SameFaults:
@@ -95,36 +104,78 @@ class SameFaults:
         self._rules: dict[str, _Rule] = {}
         self._cached_counts = lru_cache(maxsize=MOST_CACHED)(self._counted)
         """Cached counts by groups, until a count changes."""
+        self._cached_onsets = lru_cache(maxsize=MOST_CACHED)(self._began)
+        """Cached beginnings by groups, until one changes."""
 
     def rules_loaded(self, rules: Mapping[str, NodeRemedier], nodes: Iterable[str]) -> None:
         """Take in the loaded rules. A version that stays loaded keeps its counts."""
         names = set(nodes)
         retained = {id_: rule for id_, rule in self._rules.items() if id_ in rules}
         for id_, rule in rules.items():
-            if id_ not in retained and (leaves := _counts(rule)):
-                retained[id_] = _Rule(leaves, set(names))
+            if id_ in retained:
+                continue
+            leaves, windowed = _counts(rule), windowed_leaves(rule)
+            if leaves or windowed:
+                onsets = Onsets(rule, windowed) if windowed else None
+                retained[id_] = _Rule(leaves, set(names), onsets)
         self._rules = retained
-        self._cached_counts.cache_clear()
+        self._clear()
 
     @property
     def unjudged(self) -> int:
         return sum(bool(rule.waiting) for rule in self._rules.values())
 
-    def learned(self, node: str, matches: Mapping[str, Match]) -> set[str]:
+    def learned(
+        self,
+        node: str,
+        matches: Mapping[str, Match],
+        now: datetime,
+        began: Began = lambda node, rule: None,
+    ) -> set[str]:
         """Take in the diagnosis of a node; return the nodes to evaluate again, perhaps the same one
         too.
+
+        began: returns when evidence that is there at the first evaluation became true
         """
         woken: set[str] = set()
         groups = self._fleet.groups(node)
         for id_, rule in self._rules.items():
             match = matches.get(id_)
             has = match is not None and match.others is Truth.TRUE
-            version = rule.version
+            version = rule.state
             woken |= rule.have(node, groups if has else ())
+            if rule.onsets is not None:
+                truth = match.others if match is not None else None
+                changed = rule.onsets.learned(node, groups, truth, now, began)
+                woken |= changed if not rule.waiting else set()
             woken |= rule.judged(node)
-            if rule.version != version:
-                self._cached_counts.cache_clear()
+            if rule.state != version:
+                self._clear()
         return woken
+
+    def stepped(self, step: timedelta) -> None:
+        """Keep the age of beginnings after a step of the wall clock."""
+        for rule in self._rules.values():
+            if rule.onsets is not None:
+                rule.onsets.stepped(step)
+                self._clear()
+
+    def onsets(self, node: str) -> Mapping[str, Mapping[str, tuple[datetime, ...]]]:
+        """Return when the fault began on nodes of the node's groups, by rule id and scope. Callers
+        must not change the mapping, which is shared.
+        """
+        return self._cached_onsets(self._fleet.groups(node))
+
+    def _began(self, groups: tuple[Group, ...]) -> Mapping[str, Mapping[str, tuple[datetime, ...]]]:
+        return {
+            id_: {g[0]: rule.onsets.of(g) for g in groups if g[0] in rule.onsets.scopes}
+            for id_, rule in self._rules.items()
+            if rule.onsets is not None and not rule.waiting
+        }
+
+    def _clear(self) -> None:
+        self._cached_counts.cache_clear()
+        self._cached_onsets.cache_clear()
 
     def counts(self, node: str) -> Mapping[str, Mapping[str, int]]:
         """Return the counts by rule id and scope, for the groups of the node. Callers must not
@@ -144,7 +195,7 @@ def _counts(rule: NodeRemedier) -> dict[str, tuple[FactLeaf, ...]]:
     """Return the comparisons of counts in the evidence or the guards of a rule, by scope."""
     by_scope: dict[str, tuple[FactLeaf, ...]] = {}
     for leaf in rule.spec.unwrap_leaves():
-        if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT:
+        if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT and leaf.within is None:
             scope = leaf.name.partition(".")[0]
             by_scope[scope] = (*by_scope.get(scope, ()), leaf)
     return by_scope

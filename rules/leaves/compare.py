@@ -1,11 +1,12 @@
 """Reads facts and probes, whose values are compared."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration as span
 from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
-from rules.facts import FactSet
+from rules.facts import FactSet, ProbeFact
 from rules.leaves.describe import subject, windowed, written
 from rules.leaves.result import LeafReading
 from rules.leaves.window import inside
@@ -13,6 +14,10 @@ from rules.truth import Truth
 
 PROBE = "probe"
 """Source of a probe's answer."""
+PROBE_PAUSE = timedelta(seconds=90)
+"""Longest time between the end of `maxAge` and the next answer: a probe is sent once a minute and
+is answered within 30 s.
+"""
 TICK = timedelta(microseconds=1)
 FAR = timedelta(days=3650).total_seconds()
 """Seconds; a flip that is further ahead counts as never."""
@@ -36,8 +41,10 @@ def fact(leaf: FactLeaf, facts: FactSet, now: datetime) -> LeafReading:
     return LeafReading(truth, about, text, value, "built-in fact", flips_at=flips_at)
 
 
-def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
+def counted(leaf: FactLeaf, rule: str, facts: FactSet, now: datetime) -> LeafReading:
     """Read `<group>.sameFault` as it was counted for the rule with this id."""
+    if leaf.within is not None:
+        return _begun_within(leaf, rule, facts, now)
     count = facts.same_fault.get(rule, {}).get(leaf.name.partition(".")[0])
     if count is None:
         return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
@@ -45,6 +52,27 @@ def counted(leaf: FactLeaf, rule: str, facts: FactSet) -> LeafReading:
     return LeafReading(
         truth, subject(leaf), _describe_value(leaf, count, truth), count, "count of nodes"
     )
+
+
+def _begun_within(leaf: FactLeaf, rule: str, facts: FactSet, now: datetime) -> LeafReading:
+    onsets = facts.onsets.get(rule, {}).get(leaf.name.partition(".")[0])
+    if onsets is None or leaf.within is None:
+        return LeafReading(Truth.UNKNOWN, subject(leaf), "is not counted yet")
+    truth, count = within_truth(leaf, onsets, now), _count_within(leaf, onsets, now)
+    ends = (at + leaf.within for at in onsets if at > now - leaf.within)
+    flips_at = next((end for end in ends if within_truth(leaf, onsets, end) is not truth), None)
+    says = _describe_value(leaf, count, truth)
+    return LeafReading(truth, subject(leaf), says, count, "count of nodes", flips_at=flips_at)
+
+
+def within_truth(leaf: FactLeaf, onsets: Sequence[datetime], now: datetime) -> Truth:
+    """Compare the number of beginnings within `leaf.within` of `now`."""
+    return compares(leaf, _count_within(leaf, onsets, now))
+
+
+def _count_within(leaf: FactLeaf, onsets: Sequence[datetime], now: datetime) -> int:
+    begin = now - (leaf.within or timedelta(0))
+    return sum(begin < at for at in onsets)
 
 
 def _inferred(leaf: FactLeaf, facts: FactSet) -> LeafReading:
@@ -71,8 +99,28 @@ def probe(leaf: ProbeLeaf, facts: FactSet, now: datetime) -> LeafReading:
         return LeafReading(Truth.UNKNOWN, about, failed, None, source, answer.answered_at)
     truth = compares(leaf, answer.value)
     says = _describe_value(leaf, answer.value, truth)
+    if truth is Truth.TRUE and leaf.for_ and not _lasts(leaf, answer):
+        young = f"{says}, not yet for {span(leaf.for_)}"
+        return LeafReading(Truth.UNKNOWN, about, young, answer.value, source, answer.answered_at)
     flips_at = None if truth is Truth.UNKNOWN else old_at
     return LeafReading(truth, about, says, answer.value, source, answer.answered_at, flips_at)
+
+
+def _lasts(leaf: ProbeLeaf, answer: ProbeFact) -> bool:
+    """Return whether all answers of the last `leaf.for_` fit, without a gap between them.
+
+    Only an answer proves that the comparison still holds: time alone does not.
+    """
+    newer = answer.answered_at
+    for at, value in reversed(answer.earlier):
+        if answer.answered_at - newer >= leaf.for_:
+            return True
+        if value is None:
+            continue
+        if newer - at > leaf.max_age + PROBE_PAUSE or compares(leaf, value) is not Truth.TRUE:
+            return False
+        newer = at
+    return answer.answered_at - newer >= leaf.for_
 
 
 def compares(leaf: FactLeaf | ProbeLeaf, value: object) -> Truth:

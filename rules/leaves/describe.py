@@ -43,7 +43,8 @@ def describe(leaf: Leaf | AbsentLeaf) -> str:
             comparison = windowed(leaf.window) if leaf.window is not None else _comparison(leaf)
             return f"{subject(leaf)} {comparison}"
         case ProbeLeaf():
-            return f"{subject(leaf)} {_comparison(leaf)}"
+            duration = f"for {span(leaf.for_)}" if leaf.for_ else ""
+            return _joined((subject(leaf), _comparison(leaf), duration))
         case HostEventLeaf():
             phase = f"in phase {leaf.phase}" if leaf.phase else ""
             return _joined((subject(leaf), phase, leaf.severity or ""))
@@ -69,7 +70,8 @@ def subject(leaf: Leaf | AbsentLeaf) -> str:
         case TaintLeaf():
             return f"taint {leaf.key}"
         case FactLeaf():
-            return f"fact {leaf.name}"
+            window = f"within {span(leaf.within)}" if leaf.within is not None else ""
+            return _joined((f"fact {leaf.name}", window))
         case ProbeLeaf():
             return f"probe {leaf.name}"
         case HostEventLeaf():

@@ -10,6 +10,7 @@ AHEAD = 9
 """Days beyond today that are searched; a weekly window has come again by then."""
 _WEEK = tuple(Weekday)
 
+DUSK = datetime.max.replace(tzinfo=UTC)
 Span = tuple[datetime, datetime]
 
 
@@ -30,6 +31,12 @@ def inside(window: TimeWindow, now: datetime) -> tuple[bool, datetime | None]:
         elif until is not None and begin <= until:
             until = max(until, end)
     return until is not None, None if until is None or until >= spans[-1][1] else until
+
+
+def opens_at(window: TimeWindow, now: datetime) -> datetime | None:
+    """Return when the window opens; None while it is open. DUSK if it never opens."""
+    is_open, changes_at = inside(window, now)
+    return None if is_open else changes_at or DUSK
 
 
 @lru_cache(maxsize=512)

@@ -260,6 +260,20 @@ _ADVICE = _codes(
         "Give it a higher priority, or delete it.",
     ),
     (
+        "window-as-guard",
+        "A guard under not says when the rule may act",
+        "A guard is evaluated before each disruptive step, so it also stops a rung that has begun"
+        " when the window closes, and nobody sees until when the rule waits.",
+        "Write `window` on the rule, or on the rung.",
+    ),
+    (
+        "notice-per-node",
+        "The rule notifies once for each node of a group",
+        "The evidence counts nodes of a group and the ladder only notifies: each of the nodes gets"
+        " a job and a notification of its own.",
+        "Write `once` with the group, such as `once: {per: Rack}`.",
+    ),
+    (
         "unlisted-key",
         "The rule sets a label or annotation that is not listed by default",
         "The remedy operator refuses keys that are not in its settings `node_keys` and"

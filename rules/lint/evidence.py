@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from kubenode.api.duration import format_duration
 from kubenode.api.v1alpha1 import Disruption, Expression, NodeRemedier
+from kubenode.api.v1alpha1.ladder import only_notifies
 from kubenode.api.v1alpha1.leaves import (
     AnnotationLeaf,
     ConditionLeaf,
@@ -12,6 +13,7 @@ from kubenode.api.v1alpha1.leaves import (
     Leaf,
     TaintLeaf,
 )
+from rules.builtin import SAME_FAULT
 from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
 from rules.lint.finding import Remark
 from rules.lint.name_tables import split_names
@@ -44,6 +46,9 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
         )
     if spec.unless is not None:
         yield from _check_self_block(spec.when, spec.unless)
+    yield from _windows(guards)
+    if spec.once is None and only_notifies(spec.ladder or []):
+        yield from _notices(evidence)
     for place in (*evidence, *guards):
         if isinstance(place.leaf, ConditionLeaf):
             yield from _condition(place, place.leaf, conditions)
@@ -54,6 +59,32 @@ def remarks(rule: NodeRemedier, inferred: Inferred, conditions: frozenset[str]) 
         if rung.verify.cleared is not None:
             path = f"spec.ladder[{number}].verify.cleared"
             yield from _proof(list(places(rung.verify.cleared, path)), conditions)
+
+
+def _windows(guards: list[LeafPlace]) -> Iterator[Remark]:
+    for place in guards:
+        leaf = place.leaf
+        if isinstance(leaf, FactLeaf) and leaf.name == "time.inWindow" and place.negated:
+            yield (
+                place.path,
+                "window-as-guard",
+                "a guard under not says when the rule may act: write window on the rule or rung",
+            )
+
+
+def _notices(evidence: list[LeafPlace]) -> Iterator[Remark]:
+    for place in evidence:
+        leaf = place.leaf
+        if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT and leaf.above is not None:
+            group = leaf.name.partition(".")[0]
+            per = group[0].upper() + group[1:]
+            yield (
+                place.path,
+                "notice-per-node",
+                f"each node of the {group} gets a notification of its own: write once:"
+                f" {{per: {'VMHost' if group == 'vmHost' else per}}}",
+            )
+            return
 
 
 def _proof(cleared: list[LeafPlace], conditions: frozenset[str]) -> Iterator[Remark]:

@@ -69,6 +69,7 @@ def play_ladder(job: Job, ladder: list[Rung], *, checks: bool) -> Job:
         Rung.model_construct(
             name=rung.name,
             disruption=rung.disruption_class,
+            window=rung.window,
             steps=[_played(step) for step in rung.steps],
             verify=rung.verify if checks else rung.verify.model_copy(update={"checks": []}),
         )

@@ -168,6 +168,10 @@ class Jobs:
     def has(self, name: str) -> bool:
         return name in self._entries
 
+    def nodes_of(self, rule: str) -> set[str]:
+        """Return the nodes that a rule made jobs for."""
+        return {record.node for record in self.records if record.remedier == rule}
+
     def open(self, node: str) -> Sequence[Past]:
         """Return the open jobs of a node."""
         open_ = (entry for entry in self._of_node.get(node, ()) if not entry.job.phase.closed)

@@ -72,7 +72,8 @@ def collected(given: Sequence[Path]) -> list[RuleTestCase]:
         if path.is_dir():
             inside = sorted(p for p in path.rglob("*") if is_test(p))
             if not inside:
-                text = f"{path}: no rule test in this folder: their names end in .test.yaml"
+                names = "their names end in .test.yaml or .ruletest"
+                text = f"{path}: no rule test in this folder: {names}"
                 raise Refusal(text, Exit.USAGE)
             paths += inside
         elif path.is_file():

@@ -16,7 +16,7 @@ The API server and its failures are left out: no write is late and no cache is s
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from heapq import heappop, heappush
@@ -30,6 +30,7 @@ from remedy.remedier.choice import Mind, shortest_max_age, trigger, wanted_probe
 from remedy.remedier.decide import JobOrder, RuleWait, WaitReason
 from remedy.remedier.dryrun import result_of
 from remedy.remedier.facts import FactStore
+from remedy.remedier.group_jobs import GroupJobs
 from remedy.remedier.judge import Judge, rule_id
 from remedy.remedier.past import Past
 from rules.diagnose import Diagnoser, Diagnosis, LoadReport, Match
@@ -152,6 +153,7 @@ class World:
             self._records,
             fails,
         )
+        self._group_jobs = GroupJobs(self._facts.fleet, self._past, self._jobs.nodes_of)
         self._happenings = Happenings(
             start,
             self._clock,
@@ -440,7 +442,10 @@ class World:
         self._records.judge(name, diagnosis, facts, now)
         booted_at, past = self._facts.booted_at(name), self._past(name)
         mind, active, unjudged = state.mind, self._active, self._facts.unjudged
-        choice = mind.choose(node, booted_at, facts, diagnosis, active, past, now, unjudged)
+        cover = partial(self._group_jobs.cover, name, now=now)
+        choice = mind.choose(
+            node, booted_at, facts, diagnosis, active, past, now, unjudged, cover=cover
+        )
         decision = choice.decision
         state.waits, state.waiting = dict(decision.waits), decision.waiting
         self._waits.now(name, decision.waits, now)
@@ -454,6 +459,7 @@ class World:
             match, rule = choice.match(order.candidate.rule_id), order.candidate.rule
             result, _ = result_of(order, match, node, facts, now)
             self._records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result)
+            self._group_jobs.add_dry_run(name, rule)
             self._make(order, match, node, facts)  # it ends at once, with the verdict
         times = (decision.at, probe_at, diagnosis.flips_at, self._facts.changes_at(name))
         self._schedule_wake(name, state, times)
@@ -472,7 +478,8 @@ class World:
             return
         rule, now = order.candidate.rule, self.now
         text = explain(rule, facts, now, self._program)
-        body = build(order, node, trigger(match), text, now, facts.host_events)
+        grouped = replace(order, group=self._group_jobs.group(node.metadata.name, rule))
+        body = build(grouped, node, trigger(match), text, now, facts.host_events)
         record = JobRecord(
             name=order.name,
             node=node.metadata.name,

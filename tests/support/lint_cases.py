@@ -74,6 +74,10 @@ ALL_WAIT = {"podPolicies": [{"mode": "WaitForCompletion"}]}
 FACT = {"fact": {"name": "my.fact"}}
 DEADLOCKED = leaf("condition", type="KernelDeadlock", **{"for": "1m"})
 
+IN_WINDOW = {"fact": {"name": "time.inWindow", "window": {"from": "22:00", "to": "04:00"}}}
+MANY = {"all": [LIVE, {"fact": {"name": "rack.sameFault", "above": 2}}]}
+FEW = {"all": [LIVE, {"fact": {"name": "rack.sameFault", "below": 3}}]}
+
 CASES = (
     Case(
         "unfit-parameters",
@@ -462,5 +466,24 @@ CASES = (
         {"priority": 400, "when": OOPS},
         ({"priority": 500, "when": OOPS}, {"priority": 400, "when": LATCHED}),
         (named("other", when={"any": [LIVE, OOPS]}),),
+    ),
+    Case(
+        "window-as-guard",
+        "spec.unless.any[0].not.fact",
+        {"unless": {"any": [{"not": IN_WINDOW}]}},
+        (
+            {"unless": {"any": [IN_WINDOW]}},
+            {"window": {"from": "22:00", "to": "04:00"}},
+        ),
+    ),
+    Case(
+        "notice-per-node",
+        "spec.when.all[1].fact",
+        {"when": MANY, "ladder": ladder({"notify": {}})},
+        (
+            {"when": MANY, "ladder": ladder({"notify": {}}), "once": {"per": "Rack"}},
+            {"when": MANY, "ladder": ladder(RESTART)},
+            {"when": FEW, "ladder": ladder({"notify": {}})},
+        ),
     ),
 )

@@ -60,6 +60,13 @@ LEAVES: tuple[dict[str, Any], ...] = (
     {"fact": {"name": "node.age", "above": 60}},
     {"all": [{"condition": {"type": "C"}}, {"fact": {"name": "zone.sameFault", "above": 2}}]},
     {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s"}},
+    {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s", "for": "60s"}},
+    {
+        "all": [
+            {"condition": {"type": "C"}},
+            {"fact": {"name": "zone.sameFault", "within": "60s", "above": 1}},
+        ]
+    },
 )
 KINDS = (
     "condition", "beat", "silence", "event", "hostEvent", "alert", "watchdog", "label",
@@ -166,14 +173,23 @@ class Life:
         return replace(facts, values={**facts.values, "node.gpuCount": (2, 5, None)[a]})
 
     def _probe(self, facts: FactSet, a: int, b: int) -> FactSet:
-        answer = ProbeFact((10, 95, None)[a], self.now)
+        """An answer; with `b` the answers before are remembered."""
+        before = facts.probes.get("disk.used_pct")
+        earlier = (*before.earlier, (before.answered_at, before.value)) if before and b else ()
+        answer = ProbeFact((10, 95, None)[a], self.now, earlier)
         return replace(facts, probes={"disk.used_pct": answer})
 
     def _inferred(self, facts: FactSet, a: int, b: int) -> FactSet:
         return replace(facts, inferred={"d.wide": (True, False, None)[a]})
 
     def _samefault(self, facts: FactSet, a: int, b: int) -> FactSet:
-        return replace(facts, same_fault={rule: {"zone": 2 + a} for rule in self._rules})
+        began = (self.now - timedelta(seconds=SECONDS[b * 4 + n]) for n in range(a + 1))
+        onsets = tuple(sorted(began))
+        return replace(
+            facts,
+            same_fault={rule: {"zone": 2 + a} for rule in self._rules},
+            onsets={rule: {"zone": onsets} for rule in self._rules},
+        )
 
     def _deaf(self, facts: FactSet, a: int, b: int) -> FactSet:
         """The API server was away for a while before now, or all outages are long ago."""

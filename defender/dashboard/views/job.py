@@ -176,6 +176,8 @@ def _sentence(job: ObservedJob) -> str:
             return f"{node} is being repaired."
         case JobPhase.VERIFYING:
             return f"{node} was repaired; proof that the fault is gone is awaited."
+        case JobPhase.SUCCEEDED if job.status.timeline.verified is None:
+            return f"People were notified about {node}. The rule does nothing else."
         case JobPhase.SUCCEEDED:
             return f"{node} is repaired: the fault is proven gone."
         case JobPhase.FAILED:

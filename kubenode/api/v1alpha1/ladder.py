@@ -1,6 +1,6 @@
 """Ladder of a repair: rungs, mildest first. Each has steps and a verification."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -45,6 +45,7 @@ from kubenode.api.v1alpha1.steps import (
     WaitStep,
     WebhookStep,
 )
+from kubenode.api.v1alpha1.window import TimeWindow
 
 __all__ = [
     "STEP_KINDS",
@@ -85,6 +86,7 @@ __all__ = [
     "WaitStep",
     "WebhookStep",
     "list_steps",
+    "only_notifies",
 ]
 
 
@@ -153,6 +155,16 @@ STEP_KINDS: dict[str, StepKind] = {
     "replace": StepKind(Disruption.NODE, Remainder.OPEN),
 }
 """Kinds by the field of Step. Those of an agent step depend on its action."""
+
+
+INFORMING = frozenset({"collect", "notify", "wait"})
+"""Steps that inform people and change nothing anywhere."""
+
+
+def only_notifies(rungs: "Sequence[Rung]") -> bool:
+    """Return whether the ladder notifies people and does nothing else."""
+    names = {step.name for rung in rungs for step in rung.steps}
+    return "notify" in names and names <= INFORMING
 
 
 def list_steps(is_chosen: Callable[[StepKind], bool]) -> frozenset[str]:
@@ -335,6 +347,8 @@ class Rung(Model):
     name: str = Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     disruption: Disruption | None = Field(default=None, json_schema_extra=EMPTY_MEANS_ABSENT)
     """Disruption class. Defaults to that of the steps; cannot be lower."""
+    window: TimeWindow | None = None
+    """Window in which the rung may begin, in addition to that of the rule."""
     steps: list[Step] = Field(min_length=1, max_length=16)
     verify: Verify = Field(default_factory=Verify)
 

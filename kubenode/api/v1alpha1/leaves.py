@@ -199,6 +199,9 @@ class FactLeaf(_Comparing):
     """Name of the fact, such as `zone.unhealthyRatio`; docs/reference lists types and units."""
     window: TimeWindow | None = None
     """Time window for `time.inWindow`."""
+    within: Duration | None = None
+    """For `<group>.sameFault`: count nodes on which the fault began within this time, at most 24h.
+    """
 
     cel: ClassVar[tuple[CelRule, ...]] = (
         *_Comparing.cel,
@@ -221,6 +224,8 @@ class ProbeLeaf(_Comparing):
 
     name: str = Field(min_length=3, max_length=128, pattern=r"^[a-z]+\.[a-z_]+$")
     """`probe.field`, such as `disk.images_unused_bytes`; see docs/reference."""
+    for_: Duration = Field(default=timedelta(0), alias="for")
+    """Minimum time for which all answers must fit the comparison, at most 1h."""
     max_age: Duration = timedelta(minutes=1)
     """Maximum age of the answer. Older answers are unknown."""
 

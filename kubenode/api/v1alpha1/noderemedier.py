@@ -12,6 +12,7 @@ from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, NodeSelection, ObjectMeta, Time
 from kubenode.api.v1alpha1.ladder import Disruption, Rung
 from kubenode.api.v1alpha1.leaves import Expression, Leaf, Scalar, shallow
+from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class Mode(StrEnum):
@@ -44,6 +45,13 @@ class Scope(StrEnum):
     COMPONENT_REVISION = "ComponentRevision"
 
 
+GroupScope = Literal[
+    Scope.RACK, Scope.ZONE, Scope.POOL, Scope.VM_HOST, Scope.CLUSTER, Scope.KERNEL, Scope.IMAGE,
+    Scope.COMPONENT_REVISION,
+]  # fmt: skip
+"""Scopes that hold several nodes."""
+
+
 class Relapse(Model):
     """Recurrence of a fault on a node. The next job starts one rung above the last one that ran."""
 
@@ -58,6 +66,16 @@ class Attempts(Model):
     """Maximum number of jobs."""
     within: Duration = timedelta(hours=24)
     """Length of the sliding period."""
+
+
+class OncePerGroup(Model):
+    """One job at a time for each group of nodes. A node without the group has its own jobs."""
+
+    per: GroupScope
+    """Kind of group."""
+    within: Duration = timedelta(hours=4)
+    """Time since the creation of a closed job for which no other node of the group gets one, while
+    the fault lasts on the node of that job."""
 
 
 class Infer(Model):
@@ -99,6 +117,8 @@ class NodeRemedierSpec(Model):
     unless: Expression | None = None
     """Guards, evaluated before the job, the permit and each disruptive step. Not part of the proof.
     """
+    window: TimeWindow | None = None
+    """Window in which jobs and their rungs may begin. What has begun continues after it closes."""
     group_wait: Duration = timedelta(seconds=10)
     """Time for which a new job waits for a rule with a higher priority to match."""
     startup_grace: Duration = timedelta(minutes=5)
@@ -109,6 +129,8 @@ class NodeRemedierSpec(Model):
     """Start on a higher rung if the fault recurs."""
     attempts: Attempts = Field(default_factory=Attempts)
     """Maximum number of jobs per node."""
+    once: OncePerGroup | None = None
+    """At most one job per group of nodes instead of one per node."""
     on_give_up: OnGiveUp = OnGiveUp.HOLD
     """Action when all rungs or attempts are used.
 

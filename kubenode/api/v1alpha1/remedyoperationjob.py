@@ -18,7 +18,8 @@ from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, ObjectMeta, Time
 from kubenode.api.v1alpha1.ladder import Disruption, Rung
 from kubenode.api.v1alpha1.leaves import Expression, shallow
-from kubenode.api.v1alpha1.noderemedier import Mode, OnGiveUp, Receiver, Severity
+from kubenode.api.v1alpha1.noderemedier import GroupScope, Mode, OnGiveUp, Receiver, Severity
+from kubenode.api.v1alpha1.window import TimeWindow
 
 
 class JobPhase(StrEnum):
@@ -119,6 +120,15 @@ class ApprovalDecision(Model):
     note: str = Field(default="", max_length=1024)
 
 
+class JobGroup(Model):
+    """Group of nodes that the job is for, by `once` of its rule."""
+
+    scope: GroupScope
+    """Kind of group."""
+    name: str = Field(default="", max_length=253)
+    """Value of the group, such as the name of a rack. Empty for the cluster."""
+
+
 class RemedyOperationJobSpec(Model):
     """Decision. Immutable except `approvals` and `cancel`."""
 
@@ -146,6 +156,10 @@ class RemedyOperationJobSpec(Model):
     """Superseded job. Its cordon and permit are taken over."""
     initial_wait: InitialWait | None = None
     """Wait before the start. Absent if the job starts at once."""
+    window: TimeWindow | None = None
+    """Copy of the window of the rule."""
+    group: JobGroup | None = None
+    """Group that the job is for. Absent if the job is for its node alone."""
     start_rung: StrictInt = Field(default=0, ge=0, le=7)
     """Index of the first rung to run."""
     ladder: list[Rung] = Field(min_length=1, max_length=8)

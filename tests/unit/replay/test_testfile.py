@@ -330,3 +330,14 @@ def test_tests_in_a_folder_of_their_own_leave_only_rules_beside_them(folder: Pat
     assert [c.test.name for c in collected([folder])] == ["it is sick"]
     assert files([folder]) == [folder / "sick.yaml"]
     assert [p.name for p in folder.iterdir() if p.is_file()] == ["sick.yaml"]
+
+
+def test_a_ruletest_beside_its_rules_is_a_test_and_no_manifest(folder: Path) -> None:
+    """kubectl, also with -R, Argo CD and Flux read files with these suffixes alone."""
+    (folder / "below").mkdir()
+    (case,) = written(folder, GOOD.replace("[sick.yaml]", "[../sick.yaml]"), "below/sick.ruletest")
+    assert run(case, NO_ENGINE) == []
+    assert [c.test.name for c in collected([folder])] == ["it is sick"]
+    assert files([folder]) == [folder / "sick.yaml"]
+    manifests = [p for p in folder.rglob("*") if p.suffix in (".yaml", ".yml", ".json", ".jsonnet")]
+    assert manifests == [folder / "sick.yaml"]

@@ -58,7 +58,13 @@ def factsets(draw: st.DrawFn) -> FactSet:
         host_events=tuple(host_events),
         alerts=tuple(alerts),
         alerts_alive_at=instant(draw(AT)),
-        probes={"disk.used_pct": ProbeFact(draw(st.sampled_from([80, None])), instant(draw(AT)))},
+        probes={
+            "disk.used_pct": ProbeFact(
+                draw(st.sampled_from([80, None])),
+                instant(draw(AT)),
+                tuple((instant(at - 1500), 80) for at in sorted(draw(st.lists(AT, max_size=3)))),
+            )
+        },
         watched=instant(draw(AT)),
         unchanged_since=instant(draw(AT)),
         sources_alive_at={"AWS": instant(draw(AT))},
@@ -82,6 +88,13 @@ def plain() -> st.SearchStrategy[dict[str, Any]]:
         SPAN.map(lambda s: {"hostEvent": {"class": "Reboot", "startsWithin": s}}),
         SPAN.map(lambda held: {"alert": {"name": "Disk", "for": held}}),
         SPAN.map(lambda age: {"probe": {"name": "disk.used_pct", "above": 50, "maxAge": age}}),
+        st.builds(
+            lambda age, held: {
+                "probe": {"name": "disk.used_pct", "above": 50, "maxAge": age, "for": held}
+            },
+            SPAN,
+            SPAN,
+        ),
         st.just({"label": {"key": "a"}}),
     )
 

@@ -51,7 +51,7 @@ def test_every_part_of_a_factset_is_compared() -> None:
 COMPARED = {
     "node", "uid", "labels", "annotations", "taints", "conditions", "events", "host_events",
     "alerts", "alerts_alive_at", "probes", "values", "inferred", "same_fault", "fresh", "watched",
-    "changed", "unchanged_since", "sources_alive_at", "unheard", "stale",
+    "changed", "unchanged_since", "sources_alive_at", "unheard", "stale", "onsets",
 }  # fmt: skip
 """A new field belongs into rules.invalidation, and into the lives of support.rules_timelines."""
 
