@@ -105,10 +105,13 @@ lock: $(READY) ## renew requirements.lock from pyproject.toml
 wheel: $(READY) ## build dist/*.whl: kubenode, and kubenode-simulation, which no image holds
 	$(PY) -m pip wheel --quiet --no-deps --no-build-isolation -w dist . ./simulation
 
+images: ## build the images into dist/images as OCI archives (root; Debian packages buildah, mmdebstrap; no registry)
+	@sh images/build.sh dist/images $(ARGS)
+
 sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 	@$(PY) -m images.sbom dist
 
 audit: $(READY) ## licences of what images hold (ARGS="--alive": what had no release for a year, too)
 	@$(PY) -m images.audit $(ARGS)
 
-.PHONY: help venv demo test test-unit check docs docs-site picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit
+.PHONY: help venv demo test test-unit check docs docs-site images picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit

@@ -15,9 +15,12 @@ import pytest
 
 BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
+BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
 CONTROL_PLANE = "control-plane"
+CLUSTER_NETWORK = "cluster-network"
 HELM = "helm"
 HOSTS = "hosts"
+IMAGES = "images"
 PACKAGES = {
     "systemd-nspawn": "systemd-container",
     "debootstrap": "debootstrap",
@@ -32,8 +35,12 @@ PACKAGES = {
     "chromium": "chromium",
     "containerd": "containerd",
     "git": "git",
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
 }
 """Programs found on PATH, and the Debian package that has each."""
+NEED_ROOT = {HOSTS: ("systemd-nspawn", "debootstrap", "ip"), IMAGES: ("buildah", "mmdebstrap")}
+"""Components that need root, and their programs."""
 
 
 class MissingComponent(Exception):
@@ -55,6 +62,13 @@ def control_plane_folder() -> Path:
 def helm_program() -> Path:
     """helm. In CI it is built when it is missing (some three minutes). Raises MissingComponent."""
     return _of(BUILD_HELM, "no helm", "some three minutes")
+
+
+def cluster_network_folder() -> Path:
+    """The folder with kube-proxy and CoreDNS. In CI it is built when it is missing (some two
+    minutes). Raises MissingComponent.
+    """
+    return _of(BUILD_NETWORK, "no kube-proxy and CoreDNS", "some two minutes")
 
 
 def _of(build: Path, missing: str, time: str) -> Path:
@@ -82,17 +96,19 @@ def _built(build: Path, missing: str, time: str) -> Path | str:
 def check(component: str) -> None:
     """Raises MissingComponent when `component` cannot be used here.
 
-    Known: "control-plane", "helm", "hosts" (systemd-nspawn hosts: root and the packages), and
-    every key of PACKAGES.
+    Known: "control-plane", "helm", "cluster-network", "hosts" (systemd-nspawn hosts: root and the
+    packages), "images" (root and the packages), and every key of PACKAGES.
     """
     if component == CONTROL_PLANE:
         control_plane_folder()
     elif component == HELM:
         helm_program()
-    elif component == HOSTS:
+    elif component == CLUSTER_NETWORK:
+        cluster_network_folder()
+    elif component in NEED_ROOT:
         if os.geteuid() != 0:
-            raise MissingComponent("systemd-nspawn hosts need root: run the tests as root")
-        for program in ("systemd-nspawn", "debootstrap", "ip"):
+            raise MissingComponent(f"{component} need root: run the tests as root")
+        for program in NEED_ROOT[component]:
             check(program)
     elif shutil.which(component) is None:
         raise MissingComponent(f"no {component}: apt-get install {PACKAGES[component]}")

@@ -52,14 +52,14 @@ def base_image() -> Path:
     Raises MissingComponent when debootstrap fails.
     """
     recipe = " ".join([SUITE, *PACKAGES, *NOT_STARTED, SYSTEM_CONF])
-    return _once(f"hosts-{SUITE}-{_digest(recipe)}", _make_image)
+    return once(f"hosts-{SUITE}-{_digest(recipe)}", _make_image)
 
 
 def dnf_image() -> Path:
     """The same with dnf on it. Raises MissingComponent when its packages cannot be had."""
     base = base_image()
     name = f"{base.name}-dnf-{_digest(' '.join(DNF_PACKAGES))}"
-    return _once(name, lambda root: _make_dnf_image(base, root))
+    return once(name, lambda root: _make_dnf_image(base, root))
 
 
 def agent_packages() -> Path:
@@ -67,7 +67,7 @@ def agent_packages() -> Path:
     try:
         pinned = pins(SUITE_PYTHON)
         name = f"agent-packages-{SUITE_PYTHON}-{_digest(pinned)}"
-        return _once(name, lambda folder: install(pinned, SUITE_PYTHON, folder))
+        return once(name, lambda folder: install(pinned, SUITE_PYTHON, folder))
     except CannotPin as error:
         raise MissingComponent(str(error)) from error
 
@@ -88,7 +88,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _once(name: str, make: Callable[[Path], None]) -> Path:
+def once(name: str, make: Callable[[Path], None]) -> Path:
     """The folder `name` of the cache. It appears complete or not at all."""
     final = cache_folder() / name
     with _lock(cache_folder() / f"{name}.lock"):
@@ -115,7 +115,7 @@ def debian_image(suite: str, packages: tuple[str, ...]) -> Path:
     Raises MissingComponent when debootstrap fails.
     """
     name = f"debian-{suite}-{_digest(' '.join(packages))}"
-    return _once(name, lambda root: _bootstrap(suite, packages, root))
+    return once(name, lambda root: _bootstrap(suite, packages, root))
 
 
 def _mirror() -> str:

@@ -9,10 +9,11 @@
         nodes.wait_ready()
 
 The Node's `spec.providerID` leads to the host's board (`Hosts.power_command`), so that the provider
-`local` can look at its power and cut it. Pods of different hosts cannot reach each other: nothing
-here needs them to.
+`local` can look at its power and cut it. Pods of different hosts cannot reach each other without
+support.pod_network.
 """
 
+import ipaddress
 import json
 import shutil
 import time
@@ -42,12 +43,16 @@ READY_SECONDS = 120.0
 
 
 class KubeletHosts:
-    """The hosts of `hosts` that are Nodes of `cp`, by name."""
+    """The hosts of `hosts` that are Nodes of `cp`, by name.
 
-    def __init__(self, hosts: Hosts, cp: ControlPlane) -> None:
-        self._hosts, self._cp = hosts, cp
+    dns  address of the DNS server of pods; "" for that of the host
+    """
+
+    def __init__(self, hosts: Hosts, cp: ControlPlane, dns: str = "") -> None:
+        self._hosts, self._cp, self._dns = hosts, cp, dns
         self._archive = hosts.folder / "image.tar"
         self._nodes: dict[str, Host] = {}
+        self.pod_networks: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -69,7 +74,8 @@ class KubeletHosts:
         """
         binds = {**(bind or {}), control_plane_folder(): "/opt/kubenode/bin"}
         host = self._boot(name, binds, delay)
-        self._install(host, zone, f"10.244.{len(self._nodes)}.0/24")
+        self.pod_networks[name] = self._pod_network(len(self._nodes))
+        self._install(host, zone, self.pod_networks[name])
         self._nodes[name] = host
         return host
 
@@ -100,6 +106,12 @@ class KubeletHosts:
         host.run("ctr", "-n", "k8s.io", "images", "import", "/var/tmp/image.tar")
         return host
 
+    def _pod_network(self, number: int) -> str:
+        """A network of 30 addresses that no other host of this machine has."""
+        session = self._hosts.gateway.split(".")[2]
+        networks = ipaddress.ip_network(f"10.244.{session}.0/24").subnets(new_prefix=27)
+        return str(list(networks)[number])
+
     def _disks(self, name: str) -> list[str]:
         """Real folders: containers' overlays cannot lie on the overlay that a host's disk is."""
         binds = []
@@ -110,7 +122,7 @@ class KubeletHosts:
         return binds
 
     def _install(self, host: Host, zone: str, pods: str) -> None:
-        config = kubelet_config(self.provider_id(host.name), "/etc/kubernetes/ca.crt")
+        config = kubelet_config(self.provider_id(host.name), "/etc/kubernetes/ca.crt", self._dns)
         host.write("/etc/kubernetes/ca.crt", self._cp.ca_file.read_text())
         host.write("/etc/kubernetes/kubelet.json", json.dumps(config))
         host.write("/etc/kubernetes/kubelet.kubeconfig", self._kubeconfig(host), 0o600)

@@ -18,9 +18,14 @@ WAIT = "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait; done"
 """Ends at once when it is asked to; a sleep as PID 1 would not hear it."""
 
 
-def kubelet_config(provider_id: str, ca_file: str) -> dict[str, Any]:
-    """Reports often, so that a test waits seconds where a cluster waits minutes."""
+def kubelet_config(provider_id: str, ca_file: str, dns: str = "") -> dict[str, Any]:
+    """Reports often, so that a test waits seconds where a cluster waits minutes.
+
+    dns  address of the DNS server of pods; "" for that of the host
+    """
+    names = {"clusterDNS": [dns], "clusterDomain": "cluster.local"} if dns else {}
     return {
+        **names,
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
         "authentication": {

@@ -112,6 +112,18 @@ data:
 {{- end -}}
 {{- end -}}
 
+{{/* `helm upgrade --reuse-values` takes the values of the release before, which may not have agent.image. */}}
+{{- define "kubenode.agentImage" -}}
+{{- $own := .Values.agent.image | default dict -}}
+{{- if not $own.repository -}}
+{{ include "kubenode.image" . }}
+{{- else if $own.digest -}}
+{{ $own.repository }}@{{ $own.digest }}
+{{- else -}}
+{{ $own.repository }}:{{ default .Chart.AppVersion $own.tag }}
+{{- end -}}
+{{- end -}}
+
 {{- define "kubenode.selector" -}}
 app.kubernetes.io/name: kubenode-{{ . }}
 {{- end -}}

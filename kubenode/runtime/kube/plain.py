@@ -76,6 +76,7 @@ class PlainTransport(CredentialsTransport):
                 raise CredentialsError(f"{path}: no such file; it is named as a TLS credential")
         try:
             context = ssl.create_default_context(cafile=self._ca_file)
+            context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # see official._connection
             if self._cert_file:
                 context.load_cert_chain(self._cert_file, self._key_file)
         except (OSError, ssl.SSLError) as error:

@@ -279,6 +279,26 @@ def test_the_agent_has_the_image_and_the_settings_of_the_values(helm: Helm) -> N
     assert settings["data"] == {"agent.toml": 'log_level = "debug"\n'}
 
 
+@pytest.mark.parametrize(
+    ("own", "image"),
+    [
+        ({"repository": "images.example/agent"}, "images.example/agent:0.1.0"),
+        ({"repository": "images.example/agent", "tag": "x"}, "images.example/agent:x"),
+        (
+            {"repository": "images.example/agent", "tag": "x", "digest": f"sha256:{'b' * 64}"},
+            f"images.example/agent@sha256:{'b' * 64}",
+        ),
+    ],
+)
+def test_the_agent_can_have_an_image_of_its_own(
+    helm: Helm, own: dict[str, str], image: str
+) -> None:
+    objects = helm.rendered({**EVERYTHING, "agent": {"enabled": True, "image": own}})
+    images = {name: spec["containers"][0]["image"] for name, spec in pod_specs(objects)}
+    assert images.pop("DaemonSet/kubenode-agents/kubenode-agent") == image
+    assert set(images.values()) == {f"images.example/kubenode@sha256:{'a' * 64}"}
+
+
 def test_alerts_and_dashboards_are_those_of_the_files(helm: Helm) -> None:
     objects = helm.rendered(EVERYTHING)
     for kind, folder, ending in (

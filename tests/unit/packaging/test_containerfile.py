@@ -45,6 +45,12 @@ def test_nothing_is_fetched_but_what_the_lock_has_and_no_compiler_is_shipped() -
         assert not [each for each in STAGES[name].all if each.word == "RUN"], "made elsewhere"
 
 
+def test_every_environment_is_made_with_the_age_of_its_files() -> None:
+    """`podman build` passes an argument to its own stage only; a variable is inherited."""
+    for name in ("kubenode-venv", "defender-venv", "agent-venv"):
+        assert STAGES[name].last("ENV").text == "SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH}"
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_an_image_holds_one_environment_that_is_first_in_its_path(name: str) -> None:
     copied = [each.words for each in STAGES[name].all if each.word == "COPY"]
