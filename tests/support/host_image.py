@@ -74,7 +74,7 @@ def agent_packages() -> Path:
 
 def node_packages() -> Path:
     """Return a folder with the Debian packages of a container runtime and network plugins."""
-    return _once(f"node-packages-{SUITE}", _download_node_packages)
+    return once(f"node-packages-{SUITE}", _download_node_packages)
 
 
 def _download_node_packages(folder: Path) -> None:
