@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from support.clock import T0
+from support.remedy_facts import Facts
 from support.remedy_hand import Hands
 from support.replay_world import REBOOT, a_rule, a_world, ages, at, feed, sick
 from support.running import running
@@ -17,10 +18,12 @@ from kubenode.api.v1alpha1 import JobPhase, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import OncePerGroup, Scope
 from kubenode.api.v1alpha1.remedyoperationjob import JobGroup
 from remedy.job.model import CloseReason, Job
-from remedy.remedier.group_jobs import MOST_NAMED, covers, describe_group
+from remedy.remedier.decide import Candidate
+from remedy.remedier.group_jobs import MOST_NAMED, GroupJobs, covers, describe_group
 from remedy.remedier.past import Past
 from rules.checks import check
 from rules.rule import CompileError, RuleVersion
+from rules.truth import Truth
 from simulation.replay.world import World
 
 MINUTE, HOUR = 60, 3600
@@ -178,6 +181,19 @@ def test_what_a_closed_job_covers(
     assert covers(job, ONCE, since, now) is (reason not in undone and not over and not later)
     opened = replace(job, phase=JobPhase.RUNNING, closed=None, reason=None)
     assert covers(opened, ONCE, since, now + timedelta(days=9)), "an open job always covers"
+
+
+def test_a_job_that_is_being_made_covers_the_other_nodes() -> None:
+    world = Facts()
+    for name in ("a", "b"):
+        world.node(name, labels={RACK: "r1"})
+    rule = tell()
+    jobs = GroupJobs(world.store.fleet, lambda node: (), lambda name: ())
+    candidate = Candidate("tell@1", rule, Truth.FALSE, False, T0)
+    with jobs.claim("a", rule):
+        assert jobs.cover("b", candidate, T0) == "the job of rack r1 on node a"
+        assert jobs.cover("a", candidate, T0) == ""
+    assert jobs.cover("b", candidate, T0) == ""
 
 
 # -- in the operator ------------------------------------------------------------------------------
