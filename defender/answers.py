@@ -37,6 +37,10 @@ class OpenPermit(Model):
     """When Kube Defender looks at the holder."""
 
 
+READY = "yes"
+"""Value of `ready` of a replica that answers questions."""
+
+
 class Status(Model):
     """What is held, counted and decided."""
 

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
-from defender.answers import Breakers, Explanation, Preview, Queue, Status
+from defender.answers import READY, Breakers, Explanation, Preview, Queue, Status
 from defender.decision.requests import RequestsPage
 from defender.server.connection import ClientTls, DefenderConnection, Unanswered
 from kubenode.api.meta import format_time
@@ -30,6 +30,7 @@ LONGEST_PAGE = 2**26
 """Greatest size of other answers in bytes: 1000 requests, or 10,000 permits."""
 
 M = TypeVar("M", bound=BaseModel)
+R = TypeVar("R", Status, Explanation)
 
 __all__ = ["ClientTls", "DefenderUnreachable", "HttpPermits", "Permits"]
 
@@ -132,10 +133,10 @@ class HttpPermits:
     # -- for people ---------------------------------------------------------------------------
 
     async def status(self) -> Status:
-        return await self._read(Status, "/v1/status")
+        return await self._read_ready(Status, "/v1/status")
 
     async def explain(self, node: str) -> Explanation:
-        return await self._read(Explanation, f"/v1/nodes/{_part(node)}/explain")
+        return await self._read_ready(Explanation, f"/v1/nodes/{_part(node)}/explain")
 
     async def preview(self, node: str) -> Preview:
         return await self._read(Preview, f"/v1/nodes/{_part(node)}/preview")
@@ -166,6 +167,17 @@ class HttpPermits:
             self._connection.turn_to_next()
         assert verdict is not None
         return verdict
+
+    async def _read_ready(self, model: type[R], path: str) -> R:
+        """Return the answer of the first replica that is ready, else that of the last one."""
+        answer: R | None = None
+        for _ in range(len(self._connection)):
+            answer = await self._read(model, path)
+            if answer.ready == READY:
+                break
+            self._connection.turn_to_next()
+        assert answer is not None
+        return answer
 
     async def _read(self, model: type[M], path: str) -> M:
         return _model(model, await self._call("GET", path, longest=LONGEST_PAGE))

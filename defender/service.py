@@ -22,6 +22,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from defender.answers import READY
 from defender.audit import Auditing
 from defender.dashboard.rule import RuleView
 from defender.decision.breaker.step import PACE, BreakerTimes
@@ -394,7 +395,7 @@ class Defender:
         """Return the content of `GET /v1/status`."""
         open_ = self.ledger.open()
         return {
-            "ready": self.ready() or "yes",
+            "ready": self.ready() or READY,
             "nodes": {str(health): count for health, count in self.census.counts().items()},
             "permits": [
                 {

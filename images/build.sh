@@ -14,9 +14,9 @@ set -eu
 suite=trixie
 builder_packages=python3,python3-venv,python3-dev,gcc,libc6-dev,ca-certificates
 base_packages=base-files,ca-certificates,libstdc++6,netbase,python3,tzdata
-agent_packages=$base_packages,systemd
+agent_packages=$base_packages,util-linux
 base_programs='python3*'
-agent_programs='python3* journalctl systemctl busctl'
+agent_programs='python3* nsenter'
 
 fail() { echo "images/build.sh: $1" >&2; exit 1; }
 for program in buildah mmdebstrap; do
@@ -49,9 +49,12 @@ exec 9>"$storage/lock"
 flock 9 # names of images are shared by all builds of this machine
 trap clean EXIT
 
-sources() { # the package sources of this machine for the release; none: mmdebstrap takes Debian's own
-  apt-get indextargets --format 'deb $(SITE) $(RELEASE) $(COMPONENT)' 2>/dev/null |
-    awk -v suite="$suite" '$3 == suite || index($3, suite "-") == 1' | grep ' main$' | sort -u
+sources() { # this machine's package sources of the release; none: its site of another release
+  apt-get indextargets --format 'deb $(SITE) $(RELEASE) $(COMPONENT)' 2>/dev/null | awk -v suite="$suite" '
+    $4 != "main" { next }
+    $3 == suite || index($3, suite "-") == 1 { print; any = 1 }
+    $3 !~ /-/ && !site { site = $2 }
+    END { if (!any && site) print "deb", site, suite, "main" }' | sort -u
 }
 debian() { # NAME ARGUMENT...: an image of packages alone
   name=$1 folder=$work/$1

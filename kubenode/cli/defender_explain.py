@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from defender.answers import READY
 from defender.client import HttpPermits
 from defender.decision.budgets import budgets
 from defender.decision.control import RiskControl
@@ -132,9 +133,9 @@ async def fetch_live_answers(
         if (answer.operation, answer.class_) == (operation, class_):
             verdict = answer.verdict
             report["told"] = {
-                "allowed": verdict.allowed and explanation.ready == "yes",
+                "allowed": verdict.allowed and explanation.ready == READY,
                 "reason": verdict.reason.value,
-                "message": verdict.message if explanation.ready == "yes" else explanation.ready,
+                "message": verdict.message if explanation.ready == READY else explanation.ready,
             }
     return report
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from defender.answers import Waiting
+from defender.answers import READY, Waiting
 from defender.client import HttpPermits
 from defender.decision.budgets import LimitBudget, budgets
 from defender.decision.control import RiskControl
@@ -67,7 +67,7 @@ async def status_command(
         if defender is not None:
             report |= await fetch_live_status(defender)
     show_report(report, output, lambda: lines(report, wide=output is ReportFormat.WIDE))
-    return Exit.FINE if report["ready"] in ("yes", "not asked") else Exit.FINDING
+    return Exit.FINE if report["ready"] in (READY, "not asked") else Exit.FINDING
 
 
 def reported(objects: DefenderObjects, control: RiskControl, now: datetime) -> Report:
@@ -232,7 +232,7 @@ def lines(report: Report, *, wide: bool) -> list[str]:
 
     wide: show every scope of every limit, and the open permits.
     """
-    ready = {"yes": "Kube Defender is ready", "not asked": "Kube Defender was not asked (--url)"}
+    ready = {READY: "Kube Defender is ready", "not asked": "Kube Defender was not asked (--url)"}
     nodes = ", ".join(f"{count} {health}" for health, count in report["nodes"].items())
     output = [
         ready.get(report["ready"], f"Kube Defender is not ready: {report['ready']}"),

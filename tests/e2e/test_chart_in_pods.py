@@ -1,5 +1,5 @@
-"""The chart as users install it: images of this checkout in pods of real kubelets, installed by
-Helm. No program runs beside the pods.
+"""The chart as users install it: images of this checkout in pods of real kubelets, installed,
+tested, upgraded and uninstalled by Helm. No program runs beside the pods.
 """
 
 import json
@@ -11,25 +11,49 @@ from typing import Any
 
 import pytest
 from support import pod_network
+from support.api_everything import everything
 from support.api_objects import GOOD, changed
 from support.components import CLUSTER_NETWORK, CONTROL_PLANE, HELM, HOSTS, IMAGES, require
 from support.control_plane import ControlPlane
-from support.helm import CHART, NAMESPACE, Helm
+from support.health_checker import CONDITION, HealthChecker
+from support.helm import CHART, NAMESPACE, Helm, documents
 from support.hosts import Hosts
 from support.images import AGENT, OPERATORS, agent_archive, operators_archive
 from support.kubelet_hosts import QUICK, KubeletHosts
-from support.node_rules import rule, rung
+from support.node_cluster import POLICY
+from support.node_rules import RUNTIME, fail, rule, rung
 from support.pod_network import PodNetwork
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
+API = "/apis/kubenode.io/v1alpha1"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 NODES = ("n1", "n2")
 PARTS = ("defender", "machine", "remedy")
+PATIENCE = 120.0
+CLOSED = ("Succeeded", "Failed", "Cancelled", "NeedsHuman")
 RELEASE = ("kubenode", CHART, "-n", NAMESPACE, "--wait", "--timeout", "5m")
-VALUES = {"image": {"repository": OPERATORS.rpartition(":")[0]}}
+VALUES = {
+    "image": {"repository": OPERATORS.rpartition(":")[0]},
+    "agent": {"enabled": True, "image": {"repository": AGENT.rpartition(":")[0]}},
+}
+RESTART = rule(
+    "runtime-failed",
+    "runtime_down",
+    {"condition": {"type": CONDITION, "for": "1s"}},
+    rung("restart", {"agent": {"action": "RestartUnit", "unit": RUNTIME}}),
+)
 DURATIONS = "apiserver_admission_webhook_admission_duration_seconds_count"
 FAIL_OPEN = "apiserver_admission_webhook_fail_open_count"
+KINDS_STAY = {"customresourcedefinitions", "apiservices"}
+"""Helm never removes custom resource definitions and their objects; `kubenode uninstall` does."""
+NAMESPACE_STAYS = {
+    f"namespaces//{NAMESPACE}",
+    f"configmaps/{NAMESPACE}/kube-root-ca.crt",
+    f"serviceaccounts/{NAMESPACE}/default",
+}
+"""The namespace that `--create-namespace` makes, and what Kubernetes puts into each."""
 IMPORT_EVERYTHING = """
 import importlib, pathlib, pkgutil, sys
 for name in sys.argv[1:]:
@@ -116,16 +140,29 @@ def test_every_module_of_an_image_can_be_imported_in_a_container(cluster: PodClu
     operators = ("defender", "kubenode", "machine", "remedy", "rules", "re2", "durable")
     cluster.container(OPERATORS, *python, *operators)
     cluster.container(AGENT, *python, "agent", "re2", "dbus_fast")
-    assert "systemd 2" in cluster.container(AGENT, "journalctl", "--version")
+    assert "util-linux" in cluster.container(AGENT, "nsenter", "--version")
 
 
-def test_the_installed_chart_elects_leaders_and_answers_admission(cluster: PodCluster) -> None:
+def test_the_chart_is_installed_answers_is_upgraded_and_uninstalled(cluster: PodCluster) -> None:
+    """One installation for all that needs one."""
+    cp = cluster.cp
+    pristine = everything(cp)
     installed = cluster.helm.run(
         "install", *RELEASE, "--create-namespace", values=VALUES, limit=400
     )
     assert installed.returncode == 0, installed.stderr + cluster.why()
     every_replica_is_ready_and_one_of_each_leads(cluster)
     webhooks_answer_through_their_services(cluster)
+    tested = cluster.helm.run("test", "kubenode", "-n", NAMESPACE)
+    assert tested.returncode == 0, tested.stderr + cluster.why()
+    the_agents_pod_restarts_the_runtime_of_its_host(cluster)
+    a_rule_in_dry_run_stores_its_result(cluster)
+    an_upgrade_to_itself_changes_no_pod(cluster)
+    cluster.helm.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
+    until(lambda: not cluster.pods(), "the pods are gone", PATIENCE, cluster.why)
+    remaining = everything(cp) - pristine - NAMESPACE_STAYS
+    others = {name for name in remaining if name.partition("/")[0] not in KINDS_STAY | plurals()}
+    assert not others
 
 
 def every_replica_is_ready_and_one_of_each_leads(cluster: PodCluster) -> None:
@@ -157,3 +194,67 @@ def webhooks_answer_through_their_services(cluster: PodCluster) -> None:
     assert [line for line in answers if 'name="deletions.guard.kubenode.io"' in line], answers
     failures = [line for line in cluster.cp.metrics().splitlines() if line.startswith(FAIL_OPEN)]
     assert not failures, failures
+
+
+def the_agents_pod_restarts_the_runtime_of_its_host(cluster: PodCluster) -> None:
+    cp, host = cluster.cp, cluster.nodes[NODES[0]]
+    cluster.apply(POLICY)
+    cluster.apply(RESTART)
+
+    def runs() -> bool:
+        return host.unit(RUNTIME, "ActiveState") == "active"
+
+    def phase() -> str:
+        jobs = cp.get(f"{API}/remedyoperationjobs")["items"]
+        return str(jobs[0].get("status", {}).get("phase", "")) if jobs else ""
+
+    with HealthChecker(cp, NODES[0], runs):
+        fail(host)
+        until(lambda: phase() in CLOSED, "the job is closed", PATIENCE, cluster.why)
+    assert (phase(), runs()) == ("Succeeded", True), cluster.why()
+    cp.kubectl("delete", "knrm", "runtime-failed")
+    cp.kubectl("delete", "knj", "--all")
+
+
+def a_rule_in_dry_run_stores_its_result(cluster: PodCluster) -> None:
+    cp = cluster.cp
+    watches = rule(
+        "watches",
+        "sick",
+        {"condition": {"type": "Sick", "status": "True"}},
+        rung("cordon", {"cordon": {}}),
+        mode="DryRun",
+    )
+    cluster.apply(watches)
+    path = f"{API}/noderemediers/watches"
+    until(
+        lambda: cp.get(path).get("status", {}).get("phase") == "Active",
+        "the rule is loaded",
+        PATIENCE,
+        cluster.why,
+    )
+    condition = {"type": "Sick", "status": "True", "reason": "Test", "message": "sick"}
+    patch = json.dumps({"status": {"conditions": [condition]}})
+    cp.kubectl("patch", "node", NODES[0], "--subresource=status", "-p", patch)
+
+    def results() -> list[dict[str, Any]]:
+        records = cp.get(f"{API}/noderecords")["items"]
+        return [one for record in records for one in record["spec"].get("dryRuns", ())]
+
+    (result,) = until(results, "the result is stored", PATIENCE, cluster.why)
+    assert result["remedier"] == "watches"
+    assert result["recent"][0]["said"].startswith("Kube Defender would have")
+    assert not cp.get(f"{API}/remedyoperationjobs")["items"]
+    assert not cp.get(f"/api/v1/nodes/{NODES[0]}")["spec"].get("unschedulable")
+
+
+def an_upgrade_to_itself_changes_no_pod(cluster: PodCluster) -> None:
+    before = {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()}
+    upgraded = cluster.helm.run("upgrade", *RELEASE, "--reuse-values", limit=400)
+    assert upgraded.returncode == 0, upgraded.stderr + cluster.why()
+    assert {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()} == before
+
+
+def plurals() -> set[str]:
+    files = (CHART / "crds").glob("*.yaml")
+    return {one["spec"]["names"]["plural"] for file in files for one in documents(file.read_text())}

@@ -88,16 +88,22 @@ STATUS = Status(ready="yes", nodes={"Healthy": 3}, permits=[], policies={"defaul
 
 
 class Nothing:
-    """Shows a Kube Defender that knows node n1 alone, and nothing of it."""
+    """Shows a Kube Defender that knows node n1 alone, and nothing of it.
+
+    ready: "yes", or why the replica answers no question.
+    """
+
+    def __init__(self, ready: str = "yes") -> None:
+        self._ready = ready
 
     def status(self) -> Status:
-        return STATUS
+        return STATUS.model_copy(update={"ready": self._ready})
 
     def explain(self, node: str) -> Explanation | None:
         if node != "n1":
             return None
         return Explanation(
-            node=node, health="Healthy", policies=[], ready="yes", permits=[], waiting=[],
+            node=node, health="Healthy", policies=[], ready=self._ready, permits=[], waiting=[],
             answers=[],
         )  # fmt: skip
 
@@ -114,9 +120,11 @@ class Nothing:
         return RequestsPage(began=since or T0, dropped=limit, requests=[])
 
 
-def an_app(port: Recording, token_file: Path | None = None) -> DefenderApi:
+def an_app(
+    port: Recording, token_file: Path | None = None, shown: Nothing | None = None
+) -> DefenderApi:
     settings = RequestAuthenticatorSettings(token_file, anyone=token_file is None)
-    return create_app(port, Nothing(), RequestAuthenticator(None, SystemClock(), settings))
+    return create_app(port, shown or Nothing(), RequestAuthenticator(None, SystemClock(), settings))
 
 
 @asynccontextmanager

@@ -1,15 +1,18 @@
 """Rules for faults on real Nodes, with waits of seconds, and what a job tells of its own time."""
 
+import time
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from ruamel.yaml import YAML
+from support.hosts import Host
 from support.pod_watch import instant
 
 from kubenode.api.duration import parse_duration
 
 Thing = dict[str, Any]
+RUNTIME = "containerd.service"
 LIBRARY = Path(__file__).parents[2] / "rules" / "library"
 VERIFY = {"for": "2s", "settle": "0s", "timeout": "90s"}
 
@@ -86,3 +89,13 @@ def _spent(job: Thing, *steps: str) -> float:
 def _seconds(text: str) -> float:
     found: timedelta = parse_duration(text)
     return found.total_seconds()
+
+
+def fail(host: Host) -> float:
+    """containerd is killed and stays down, as after its start limit; seconds since the epoch."""
+    folder = f"/run/systemd/system/{RUNTIME}.d"
+    host.run("mkdir", "-p", folder)  # on a tmpfs: gone with the boot
+    host.run("tee", f"{folder}/stays-down.conf", stdin="[Service]\nRestart=no\n")
+    host.run("systemctl", "daemon-reload")
+    host.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", RUNTIME)
+    return time.time()

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from defender.answers import (
+    READY,
     Answer,
     Breakers,
     Explanation,
@@ -74,7 +75,7 @@ class ShownService:
         return Status.model_validate(self._service.status(), extra="ignore")
 
     def explain(self, node: str) -> Explanation | None:
-        ready = self._service.ready() or "yes"
+        ready = self._service.ready() or READY
         return explained(node, self._service.control, self._clock.now(), ready)
 
     async def preview(self, node: str) -> Preview | None:

@@ -10,14 +10,13 @@ import pytest
 from support.health_checker import CONDITION, HealthChecker
 from support.hosts import Host
 from support.node_cluster import NodeCluster
-from support.node_rules import rule, rung, timed
+from support.node_rules import RUNTIME, fail, rule, rung, timed
 from support.pod_watch import PodWatch
 from support.workloads import deployment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(420)]
 
 NODE = "n1"
-RUNTIME = "containerd.service"
 NAME = "runtime-failed"
 RULE = rule(
     NAME,
@@ -28,16 +27,6 @@ RULE = rule(
 )
 HEALS = int(os.environ.get("KUBENODE_HEALS", "1"))
 """More than one to measure: the figures are then those of the slowest."""
-
-
-def fail(host: Host) -> float:
-    """containerd is killed and stays down, as after its start limit; seconds since the epoch."""
-    folder = f"/run/systemd/system/{RUNTIME}.d"
-    host.run("mkdir", "-p", folder)  # on a tmpfs: gone with the boot
-    host.run("tee", f"{folder}/stays-down.conf", stdin="[Service]\nRestart=no\n")
-    host.run("systemctl", "daemon-reload")
-    host.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", RUNTIME)
-    return time.time()
 
 
 def containers(host: Host) -> set[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 from support.clock import T0
-from support.defender_api import NO, STATUS, YES, Recording, an_app, an_ask, serving
+from support.defender_api import NO, STATUS, YES, Nothing, Recording, an_app, an_ask, serving
+from support.running import running
 
 from defender.client import DefenderUnreachable, HttpPermits
 from defender.server.http.admission import LONGEST_ASK
@@ -57,6 +58,21 @@ async def test_what_the_defender_cannot_do_now_is_unreachable_for_the_client() -
     async with serving(port) as (_, client):
         with pytest.raises(DefenderUnreachable, match="503 the release could not be written"):
             await client.release("n1-abc")
+
+
+async def test_people_are_answered_by_a_replica_that_is_ready() -> None:
+    standby = DefenderServer(an_app(Recording(), shown=Nothing("it does not lead")))
+    async with running(standby.run()), serving(Recording()) as (leader, _):
+        await standby.listening.wait()
+        client = HttpPermits([f"http://127.0.0.1:{standby.port}", leader])
+        assert (await client.status()).ready == "yes"
+        await client.close()
+        client = HttpPermits([f"http://127.0.0.1:{standby.port}", leader])
+        assert (await client.explain("n1")).ready == "yes"
+        await client.close()
+        client = HttpPermits([f"http://127.0.0.1:{standby.port}"])
+        assert (await client.status()).ready == "it does not lead"
+        await client.close()
 
 
 async def test_a_server_that_is_gone_is_unreachable() -> None:
