@@ -13,10 +13,11 @@ import pytest
 from support import pod_network
 from support.api_everything import everything
 from support.api_objects import GOOD, changed
+from support.command import kubenode
 from support.components import CLUSTER_NETWORK, CONTROL_PLANE, HELM, HOSTS, IMAGES, require
 from support.control_plane import ControlPlane
 from support.health_checker import CONDITION, HealthChecker
-from support.helm import CHART, NAMESPACE, Helm, documents
+from support.helm import CHART, NAMESPACE, Helm
 from support.hosts import Hosts
 from support.images import AGENT, OPERATORS, agent_archive, operators_archive
 from support.kubelet_hosts import QUICK, KubeletHosts
@@ -46,14 +47,6 @@ RESTART = rule(
 )
 DURATIONS = "apiserver_admission_webhook_admission_duration_seconds_count"
 FAIL_OPEN = "apiserver_admission_webhook_fail_open_count"
-KINDS_STAY = {"customresourcedefinitions", "apiservices"}
-"""Helm never removes custom resource definitions and their objects; `kubenode uninstall` does."""
-NAMESPACE_STAYS = {
-    f"namespaces//{NAMESPACE}",
-    f"configmaps/{NAMESPACE}/kube-root-ca.crt",
-    f"serviceaccounts/{NAMESPACE}/default",
-}
-"""The namespace that `--create-namespace` makes, and what Kubernetes puts into each."""
 IMPORT_EVERYTHING = """
 import importlib, pathlib, pkgutil, sys
 for name in sys.argv[1:]:
@@ -158,11 +151,8 @@ def test_the_chart_is_installed_answers_is_upgraded_and_uninstalled(cluster: Pod
     the_agents_pod_restarts_the_runtime_of_its_host(cluster)
     a_rule_in_dry_run_stores_its_result(cluster)
     an_upgrade_to_itself_changes_no_pod(cluster)
-    cluster.helm.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
-    until(lambda: not cluster.pods(), "the pods are gone", PATIENCE, cluster.why)
-    remaining = everything(cp) - pristine - NAMESPACE_STAYS
-    others = {name for name in remaining if name.partition("/")[0] not in KINDS_STAY | plurals()}
-    assert not others
+    everything_is_uninstalled(cluster)
+    assert everything(cp) - pristine == set()
 
 
 def every_replica_is_ready_and_one_of_each_leads(cluster: PodCluster) -> None:
@@ -255,6 +245,12 @@ def an_upgrade_to_itself_changes_no_pod(cluster: PodCluster) -> None:
     assert {name: pod["metadata"]["uid"] for name, pod in cluster.pods().items()} == before
 
 
-def plurals() -> set[str]:
-    files = (CHART / "crds").glob("*.yaml")
-    return {one["spec"]["names"]["plural"] for file in files for one in documents(file.read_text())}
+def everything_is_uninstalled(cluster: PodCluster) -> None:
+    """As docs/install.md has it."""
+    ours = ("uninstall", "--yes", "--kubeconfig", str(cluster.cp.kubeconfig))
+    done = kubenode(*ours, limit=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    cluster.helm.done("uninstall", "kubenode", "-n", NAMESPACE, "--wait")
+    until(lambda: not cluster.pods(), "the pods are gone", PATIENCE, cluster.why)
+    done = kubenode(*ours, limit=300)
+    assert done.returncode == 0, done.stdout + done.stderr
