@@ -76,10 +76,10 @@ class HostDoctorFlags(Central):
         None, "File with the private key of --host-doctor-cert-file.", HOST_DOCTOR, metavar="FILE"
     )
     host_doctor_service: str = setting(
-        "kubenode-host-doctor", "Service of the webhook.", HOST_DOCTOR
+        "kubenode-host-doctor", "Service of Host Doctor.", HOST_DOCTOR
     )
     host_doctor_host: str | None = setting(
-        None, "Additional name or address in the certificate of the webhook.", HOST_DOCTOR
+        None, "Additional name or address in the certificate of Host Doctor.", HOST_DOCTOR
     )
     host_doctor_plain_http: bool = setting(
         False, "Serve without TLS, where a service mesh encrypts.", HOST_DOCTOR
