@@ -33,8 +33,9 @@ from support.machine_world import MACHINES, install
 from support.node_files import IMAGE, kubelet_config
 from support.package_site import served
 from support.programs import Program
-from support.rollout_hosts import machine_programs
+from support.rollout_hosts import POLICY, component, machine_programs
 from support.ssh_hosts import USER, SshHosts
+from support.workloads import budget, deployment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -43,6 +44,8 @@ EXAMPLES = REPOSITORY / "docs" / "examples" / "node"
 TOKENS = "/api/v1/namespaces/kube-system/secrets"
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 until = partial(waiting.until, seconds=200.0)
+SETS = "/apis/kubenode.io/v1alpha1/machinecomponentsets"
+BRISK = {"batches": [1], "maxUnavailable": 1, "bakeTime": "1s", "maxAttempts": 1}
 OF_A_CONTAINER = ("cgroupDriver", "failCgroupV1", "failSwapOn", "protectKernelDefaults",
                   "oomScoreAdj", "evictionHard", "nodeStatusUpdateFrequency")  # fmt: skip
 """Settings of the tests' kubelets that a host needs which is a container itself."""
@@ -71,6 +74,31 @@ class Site:
         flags += ["--label", "pool=online", "--label", f"pod-block={block}"]
         target = ["--ssh", f"{USER}@{host.address}", "--address", host.address]
         return kubenode("machine", "import", host.name, *target, *flags, limit=700)
+
+    def pods(self, app: str) -> list[dict[str, Any]]:
+        items = self.cp.get("/api/v1/namespaces/default/pods")["items"]
+        return [pod for pod in items if pod["metadata"].get("labels", {}).get("app") == app]
+
+    def capacity(self, node: str) -> str:
+        return str(self.cp.get(f"/api/v1/nodes/{node}")["status"]["capacity"]["pods"])
+
+    def cordoned(self, node: str) -> bool:
+        return bool(self.cp.get(f"/api/v1/nodes/{node}")["spec"].get("unschedulable"))
+
+    def kubelet(self, name: str) -> dict[str, Any]:
+        """Return what the Machine reports of its kubelet."""
+        return component(self.machine(name), "kubelet")
+
+    def changing(self, name: str) -> bool:
+        return self.kubelet(name)["state"] in ("Applying", "Verifying")
+
+    def started(self, name: str) -> str:
+        """Return the identifier of the kubelet's present start."""
+        return self.nodes[name].unit("kubelet.service", "InvocationID")
+
+    def change_kubelets(self, **spec: Any) -> None:
+        body = json.dumps({"spec": spec})
+        self.cp.kubectl("patch", "machinecomponentset", "kubelet", "--type=merge", "-p", body)
 
     def why(self) -> str:
         machines = [json.dumps(m.get("status", {})) for m in self.cp.get(MACHINES)["items"]]
@@ -102,7 +130,7 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
         shelf.mkdir()
         url = stack.enter_context(served(shelf, hosts.gateway))
         made = Site(cp, nodes, SshHosts(folder), packages(folder).first, operator)
-        made.create(*example_objects(shelf, url))
+        made.create(POLICY, *example_objects(shelf, url))
         yield made
 
 
@@ -116,6 +144,8 @@ def example_objects(shelf: Path, url: str) -> Iterator[dict[str, Any]]:
                 made["spec"]["healthDeadline"] = "4m"
             if made["metadata"]["name"].startswith("containerd-"):
                 made["spec"]["files"][0]["content"]["inline"] = CONTAINERD.read_text()
+            if made["kind"] == "MachineComponentSet":
+                made["spec"]["updateStrategy"] = BRISK
             for package in made["spec"].get("source", {}).get("apt", {}).get("packages", ()):
                 package["version"] = debian_version(package["name"])
             yield made
@@ -165,9 +195,16 @@ def both_ready(site: Site, imports: list[Future[CompletedProcess[str]]]) -> bool
     return len(site.nodes.ready()) == len(imports)
 
 
-def test_two_bare_hosts_become_nodes_that_run_pods(
+def test_bare_hosts_become_nodes_and_their_kubelets_are_changed(
     site: Site, figures: Callable[..., None]
 ) -> None:
+    """One story, as each part begins where the last one ended."""
+    two_bare_hosts_become_nodes_that_run_pods(site, figures)
+    a_changed_setting_reaches_one_kubelet_after_the_other(site)
+    a_kubelet_that_does_not_start_is_undone_at_the_canary(site, figures)
+
+
+def two_bare_hosts_become_nodes_that_run_pods(site: Site, figures: Callable[..., None]) -> None:
     hosts = [site.nodes.boot_bare(name) for name in ("bare1", "bare2")]
     for host in hosts:
         site.ssh.open(host)
@@ -196,6 +233,76 @@ def test_two_bare_hosts_become_nodes_that_run_pods(
     secrets = [s for s in site.cp.get(TOKENS)["items"] if s["type"].startswith("bootstrap")]
     assert secrets == [], "a token is revoked once its Node is known"
     until(lambda: all(map(partial(runs, site), hosts)), "a pod runs on each", why=site.why)
+
+
+def a_changed_setting_reaches_one_kubelet_after_the_other(site: Site) -> None:
+    web = deployment("web", 2)
+    site.create(web, budget("web", minAvailable=1))
+    until(lambda: serving(site) == 2, "the workload runs", why=site.why)
+    until(lambda: rollout(site)["phase"] == "Completed", "the first rollout ends", why=site.why)
+    pods = {pod["metadata"]["uid"] for pod in site.pods("web")}
+    site.change_kubelets(values={"clusterDNS": "10.96.0.10", "maxPods": "60"})
+    most = 0
+
+    def done() -> bool:
+        nonlocal most
+        behind = [name for name in site.nodes if site.capacity(name) != "60"]
+        most = max(most, sum(site.changing(name) for name in site.nodes))
+        return not behind and rollout(site)["phase"] == "Completed"
+
+    until(done, "both kubelets have the new setting", why=site.why)
+    assert most <= 1, "one host at a time"
+    assert {pod["metadata"]["uid"] for pod in site.pods("web")} == pods, "class Restart: no drain"
+
+
+def a_kubelet_that_does_not_start_is_undone_at_the_canary(
+    site: Site, figures: Callable[..., None]
+) -> None:
+    before = {name: site.started(name) for name in site.nodes}
+    broken = site.cp.get("/apis/kubenode.io/v1alpha1/machinecomponents/kubelet-1.36.3")
+    broken["metadata"] = {"name": "kubelet-1.36.4"}
+    broken["spec"] |= {"version": "1.36.4", "healthDeadline": "20s"}
+    unit = broken["spec"]["files"][1]["content"]
+    unit["inline"] = unit["inline"].replace("--kubeconfig=", "--no-such-flag --kubeconfig=")
+    site.create(broken)
+    site.change_kubelets(component="kubelet-1.36.4")
+    fewest, unavailable, cordoned, last = 2, 0.0, False, time.monotonic()
+
+    def stopped() -> bool:
+        nonlocal fewest, unavailable, cordoned, last
+        ready, now = serving(site), time.monotonic()
+        fewest, unavailable = min(fewest, ready), unavailable + max(0, 2 - ready) * (now - last)
+        cordoned, last = cordoned or any(map(site.cordoned, site.nodes)), now
+        return str(rollout(site)["phase"]) == "Paused"
+
+    until(stopped, "the rollout stops by itself", why=site.why)
+    assert cordoned, "class Drain: the canary's pods leave first"
+    assert fewest >= 1, "the budget of the workload holds during the drain"
+    figures("kubelet that does not start", pod_unavailable_seconds=unavailable)
+    (canary,) = (n for n in site.nodes if site.kubelet(n)["state"] == "RolledBack")
+    (other,) = set(site.nodes) - {canary}
+    assert site.started(other) == before[other], "the other host was not touched"
+    assert site.kubelet(other)["version"] == site.kubelet(canary)["version"] == "1.36.3"
+    until(lambda: len(site.nodes.ready()) == 2, "the canary's Node is Ready", why=site.why)
+    until(lambda: not site.cordoned(canary), "the canary takes pods again", why=site.why)
+    until(lambda: serving(site) == 2, "the workload is complete", why=site.why)
+
+
+def rollout(site: Site) -> dict[str, Any]:
+    """Return the status of the kubelets' set, once it describes the present spec."""
+    found = site.cp.get(f"{SETS}/kubelet")
+    status: dict[str, Any] = found.get("status", {})
+    current = status.get("observedGeneration") == found["metadata"]["generation"]
+    return status if current else {"phase": ""}
+
+
+def serving(site: Site) -> int:
+    """Return the number of ready pods of the workload."""
+    return sum(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for pod in site.pods("web")
+        for condition in pod["status"].get("conditions", ())
+    )
 
 
 def runs(site: Site, host: Host) -> bool:
