@@ -32,6 +32,7 @@ BOOSTS = {
     "change": 0.1,
     "decisions/": 0.2,
     "explanation/": 0.3,
+    "reference/rule-tests": 4.0,  # the one guide among the references
     "reference/": 0.3,
 }
 """Weight of pages in the search, by the beginning of their path: guides come first."""

@@ -44,6 +44,7 @@ def observed(
     host.write(made.config, host.read(made.config) + SETTINGS)
     # A link with a full path, and a mount that is younger than the Pod.
     host.run("systemctl", "restart", AGENT)
+    probe(Operator(control_plane), made, "disk")  # the Pod's mounts are made when the agent answers
     host.run("mkdir", "-p", IMAGES)
     host.run("mount", "-t", "tmpfs", "-o", "size=10m", "tmpfs", IMAGES)
     host.run("sh", "-c", f"head -c 6291456 /dev/zero > {IMAGES}/layer")
@@ -116,8 +117,13 @@ def test_the_state_of_the_runtime_is_what_its_socket_on_the_host_says(
 ) -> None:
     host = observed.host
     host.run("rm", "/var/lib/containerd")
-    host.run("systemctl", "start", "containerd", timeout=60)
-    assert probe(operator, observed, "host")["runtime_state"] == "ok"
-    host.run("systemctl", "kill", "--signal=STOP", "containerd")
-    assert probe(operator, observed, "host")["runtime_state"] == "hung"
-    host.run("systemctl", "kill", "--signal=KILL", "containerd")
+    try:
+        host.run("systemctl", "start", "containerd", timeout=60)
+        assert probe(operator, observed, "host")["runtime_state"] == "ok"
+        host.run("systemctl", "kill", "--signal=STOP", "containerd")
+        assert probe(operator, observed, "host")["runtime_state"] == "hung"
+    finally:
+        host.run("systemctl", "kill", "--signal=KILL", "containerd")
+        host.run("systemctl", "stop", "containerd")
+        host.run("rm", "-rf", "/var/lib/containerd")
+        host.run("ln", "-s", IMAGES, "/var/lib/containerd")
