@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, Protocol, TypeVar
 
 from kubenode.api.meta import Condition
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.machinecomponentset import (
     ComponentSetConditionType,
     MachineComponentSet,
@@ -45,9 +46,7 @@ STICKY = frozenset(
 
 def list_names(names: Iterable[str]) -> str:
     """Return the first names, sorted, and how many more there are."""
-    all_ = sorted(names)
-    more = len(all_) - SHOWN
-    return ", ".join(all_[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return list_first(sorted(names), SHOWN)
 
 
 def find_stop(set_: MachineComponentSet) -> Condition | None:

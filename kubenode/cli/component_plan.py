@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.component_preview import PlannedSet, edit_set, leaving_how, planned, snapshot
@@ -230,5 +231,4 @@ def _row(stage: Mapping[str, Any], each: Mapping[str, Any]) -> list[object]:
 
 
 def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more (-o json)" if len(names) > SHOWN else ""
-    return f"{', '.join(names[:SHOWN])}{more}"
+    return list_first(names, SHOWN, " (-o json)")

@@ -1,11 +1,11 @@
 """`kubenode component status`."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import typer
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Machine
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal
@@ -104,10 +104,5 @@ def _print_problems(family: Family) -> None:
         ("are ill with it", family.bad),
     ):
         if names:
-            typer.echo(f"\n{len(names)} machines {what}: {_some(names)}")
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - SHOWN} more (-o json)" if len(listed) > SHOWN else ""
-    return f"{', '.join(listed[:SHOWN])}{more}"
+            shown = list_first(names, SHOWN, " (-o json)")
+            typer.echo(f"\n{len(names)} machines {what}: {shown}")

@@ -16,6 +16,7 @@ from defender.overview.programs import (
     find_leaderless,
 )
 from defender.replicas.lifesigns import agent_of
+from kubenode.api.names import list_first
 from kubenode.cli.fleet_state import DEFENDER, FleetState
 
 MINIMUM_VERSION = (1, 30)
@@ -331,6 +332,4 @@ def check_rules(state: FleetState) -> Iterator[CheckResult]:
 
 
 def _list_some(names: Iterable[str]) -> str:
-    every = list(names)
-    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
-    return ", ".join(every[:MOST_NAMED]) + more
+    return list_first(names, MOST_NAMED)

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.cli.cluster import connected, crds
 from kubenode.cli.exits import Refusal
@@ -283,8 +284,7 @@ class Uninstaller:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(sorted(names)[:SHOWN]) + more
+    return list_first(sorted(names), SHOWN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ They contain no value that changes with time, because each new message is a writ
 from collections.abc import Iterable, Sequence
 
 from kubenode.api.meta import format_time
+from kubenode.api.names import list_first
 from kubenode.api.rollouts import SHOWN, RolloutReason, list_names
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase as P
 from machine.componentset.member import MemberState, RolloutMember
@@ -112,11 +113,8 @@ def failures(turn: Turn, batch: BatchState, failed: Sequence[RolloutMember], *, 
 
     late: the batch has exceeded progressDeadline.
     """
-    each = []
-    for member in sorted(failed, key=lambda m: m.name)[:SHOWN]:
-        each.append(f"{member.name} ({_why(turn, member)})")
-    more = len(failed) - SHOWN
-    text = ", ".join(each) + (f" and {more} more" if more > 0 else "")
+    members = sorted(failed, key=lambda m: m.name)
+    text = list_first((f"{member.name} ({_why(turn, member)})" for member in members), SHOWN)
     if late:
         text = f"no end within progressDeadline{': ' + text if text else ''}"
     else:

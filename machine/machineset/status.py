@@ -3,12 +3,13 @@
 Messages contain no time, because each new message is a write.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import ConditionStatus
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
 from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
@@ -105,10 +106,8 @@ def selector_text(machine_set: MachineSet) -> str:
     return ",".join(parts)
 
 
-def _names(names: Any) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else ""
-    return ", ".join(ordered[:NAMED]) + more
+def _names(names: Iterable[str]) -> str:
+    return list_first(sorted(names), NAMED)
 
 
 def _no(reason: str, message: str) -> ConditionUpdate:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from kubenode.api.base import Resource
+from kubenode.api.names import list_first
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import (
     Machine,
@@ -208,6 +209,4 @@ def values_of(component: MachineComponent) -> set[str]:
 
 
 def _some(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    more = f" and {len(ordered) - NAMED} more" if len(ordered) > NAMED else ""
-    return f"{', '.join(ordered[:NAMED])}{more}"
+    return list_first(sorted(names), NAMED)

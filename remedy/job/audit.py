@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.remedyoperationjob import StepState, StepStatus
 from kubenode.runtime.audit import SILENT, Audit, AuditLine
 from kubenode.runtime.clock import Clock, SystemClock
@@ -170,9 +171,7 @@ def _came_of(result: JobActResult | None) -> tuple[str, str, str]:
             return GRANTED, "", result.verdict.permit
         return REFUSED, result.verdict.message, str(result.verdict.reason)
     if result.evicted:
-        more = len(result.evicted) - PODS_NAMED
-        names = ", ".join(result.evicted[:PODS_NAMED])
-        return DONE, "", names + (f" and {more} more" if more > 0 else "")
+        return DONE, "", list_first(result.evicted, PODS_NAMED)
     if result.blocked is not None:
         return REFUSED, result.blocked.message, result.blocked.pod
     return DONE, "", ""

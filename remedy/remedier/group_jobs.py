@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import OncePerGroup, Scope
 from kubenode.api.v1alpha1.remedyoperationjob import JobGroup
@@ -40,8 +41,7 @@ def describe_group(group: JobGroup, nodes: Sequence[str]) -> str:
     """Return a group and its nodes as text, such as `rack r7: 3 nodes: a, b, c`."""
     place = f"{GROUP_OF[group.scope]} {group.name}".rstrip()
     count = f"{len(nodes)} node" + ("" if len(nodes) == 1 else "s")
-    more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
-    return f"{place}: {count}: {', '.join(nodes[:MOST_NAMED])}{more}"
+    return f"{place}: {count}: {list_first(nodes, MOST_NAMED)}"
 
 
 class GroupJobs:

@@ -13,6 +13,7 @@ from defender.decision.breaker.step import BreakerTimes, half_opens_at, quota
 from defender.decision.breaker.watch import BreakerWatch
 from defender.decision.census import CLUSTER
 from kubenode.api.duration import format_duration
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState
 
 MOST = 200
@@ -207,5 +208,4 @@ def _summary(cards: list[ScopeCard], frozen: bool) -> Summary:
 
 
 def _few(scopes: list[str]) -> str:
-    more = f" and {len(scopes) - 4} more" if len(scopes) > 4 else ""
-    return ", ".join(scopes[:4]) + more
+    return list_first(scopes, 4)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.steps import MigrateStep, PodPolicy, PodPolicyMode
 from kubenode.runtime.drain.gangs import GangState, gang_of
 from kubenode.runtime.drain.observation import NO_SURGES, Blocked, Going, Pods, Surges
@@ -213,6 +214,4 @@ def _sentence(groups: _Sorted, known: DrainState) -> str:
 
 def some(keys: Collection[str]) -> str:
     """Return the first NAMED of `keys`, and how many more there are."""
-    named = sorted(keys)
-    rest = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return ", ".join(named[:NAMED]) + rest
+    return list_first(sorted(keys), NAMED)
