@@ -18,7 +18,7 @@ from agent.detectors.checks.npd.monitor import PluginMonitor
 from agent.detectors.logs.assembly import build as build_logs
 from agent.detectors.settings import Detectors
 from agent.host import Host
-from agent.host.files import HostRoot
+from agent.host.files import OWN_FILES, HostRoot
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever
 
@@ -84,7 +84,7 @@ def read(patterns: Sequence[str], host: HostRoot) -> tuple[dict[str, Mapping[str
     monitors: dict[str, Mapping[str, Any]] = {}
     complaints = []
     for pattern in patterns:
-        files = HostRoot() if pattern.startswith(OWN_FOLDER) else host
+        files = OWN_FILES if pattern.startswith(OWN_FOLDER) else host
         paths = files.glob(pattern)
         if not paths and not glob.has_magic(pattern):
             complaints.append(f"{pattern}: no such file; put it there or take it off npd_configs")

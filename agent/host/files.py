@@ -80,6 +80,10 @@ class HostRoot:
         return f"unix:path={self.path(SYSTEM_BUS)}" if self.mounted else None
 
 
+OWN_FILES = HostRoot()
+"""Files of a host whose root is the agent's own."""
+
+
 def resolve_links(root: Path, path: str, *, last: bool = True) -> str:
     """Return the host's path without links on the way. Parts that do not exist stay.
 

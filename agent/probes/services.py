@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 
 from agent.host import Host, HostError, NoSuchUnit, Unit
-from agent.host.files import HostRoot
+from agent.host.files import OWN_FILES, HostRoot
 from agent.probes import CannotAnswer
 
 KUBELET = "kubelet.service"
@@ -26,7 +26,6 @@ KUBELET_STATES = ("running", "stopped", "hung")
 RUNTIME_STATES = ("ok", "hung", "error")
 TIME_STATES = ("active", "inactive", "failed")
 ANSWER_SECONDS = 3.0
-OWN_FILES = HostRoot()
 _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 """First bytes of an HTTP/2 client with an empty SETTINGS frame (RFC 9113, 3.4). A server answers
 with its own SETTINGS frame.

@@ -17,11 +17,10 @@ from datetime import datetime, timedelta
 
 from agent.detectors.logs.line import ANYBODY, KERNEL, LONGEST, Line
 from agent.detectors.logs.sources import FIRST_RETRY, LONGEST_RETRY, Hearer, Pace
-from agent.host.files import HostRoot
+from agent.host.files import OWN_FILES, HostRoot
 from kubenode.runtime.clock import Clock
 
 DEVICE = "/dev/kmsg"
-OWN_FILES = HostRoot()
 RECORD_BYTES = 8192
 """The kernel's limit of a record (CONSOLE_EXT_LOG_MAX)."""
 AT_ONCE = 256

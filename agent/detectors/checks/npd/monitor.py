@@ -13,11 +13,9 @@ from agent.detectors.checks.npd.config import PluginMonitorConfig, PluginRule, R
 from agent.detectors.checks.npd.protocol import PluginResult, Word, judge, read
 from agent.detectors.checks.programs import DEFAULT_OUTPUT_BYTES, Programs, Ran, Runner
 from agent.detectors.checks.steady import SteadyFinding
-from agent.host.files import HostRoot, resolve_links
+from agent.host.files import OWN_FILES, HostRoot, resolve_links
 
 log = logging.getLogger(__name__)
-
-OWN_FILES = HostRoot()
 
 
 class PluginMonitor:

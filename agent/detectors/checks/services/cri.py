@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from agent.host.files import HostRoot
+from agent.host.files import OWN_FILES, HostRoot
 
 METHOD = b"/runtime.v1.RuntimeService/Status"
 MOST = 1 << 20
@@ -22,7 +22,6 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 _END_STREAM, _ACK, _END_HEADERS, _PADDED = 0x1, 0x1, 0x4, 0x8
 _NO_MESSAGE = bytes(5)
-OWN_FILES = HostRoot()
 
 
 class NoAnswer(Exception):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.services import cri
 from agent.host import Host, HostError, NoSuchUnit, Unit
-from agent.host.files import HostRoot
+from agent.host.files import OWN_FILES, HostRoot
 from agent.probes import CannotAnswer
 from kubenode.runtime.clock import Clock
 
@@ -158,7 +158,7 @@ async def _get(
 
 
 def runtime(
-    socket: str, seconds: float, files: HostRoot = cri.OWN_FILES
+    socket: str, seconds: float, files: HostRoot = OWN_FILES
 ) -> Callable[[], Awaitable[HealthAnswer]]:
     """Return a CRI call Status. Only RuntimeReady counts; the kubelet reports the network's
     state.
