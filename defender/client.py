@@ -9,7 +9,7 @@ HttpPermits does. Both guarantee:
   permit; a stronger class upgrades it; releasing a released or missing permit succeeds.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -158,22 +158,22 @@ class HttpPermits:
     # -- calls --------------------------------------------------------------------------------
 
     async def _verdict(self, method: str, path: str, body: Ask | None = None) -> Verdict:
-        """Return the verdict of the first replica that can answer, else that of the last one."""
-        verdict: Verdict | None = None
-        for _ in range(len(self._connection)):
-            verdict = _model(Verdict, await self._call(method, path, body))
-            if verdict.reason is not Reason.STORE_UNAVAILABLE:
-                break
-            self._connection.turn_to_next()
-        assert verdict is not None
-        return verdict
+        async def ask() -> Verdict:
+            return _model(Verdict, await self._call(method, path, body))
+
+        return await self._first(ask, lambda v: v.reason is not Reason.STORE_UNAVAILABLE)
 
     async def _read_ready(self, model: type[R], path: str) -> R:
-        """Return the answer of the first replica that is ready, else that of the last one."""
-        answer: R | None = None
+        return await self._first(lambda: self._read(model, path), lambda a: a.ready == READY)
+
+    async def _first(self, ask: Callable[[], Awaitable[M]], able: Callable[[M], bool]) -> M:
+        """Return the answer of the first replica that is able to answer, else that of the last
+        one.
+        """
+        answer: M | None = None
         for _ in range(len(self._connection)):
-            answer = await self._read(model, path)
-            if answer.ready == READY:
+            answer = await ask()
+            if able(answer):
                 break
             self._connection.turn_to_next()
         assert answer is not None
