@@ -290,9 +290,9 @@ def a_kubelet_that_does_not_start_is_undone_at_the_canary(
 
 def rollout(site: Site) -> dict[str, Any]:
     """Return the status of the kubelets' set, once it describes the present spec."""
-    found = site.cp.get(f"{SETS}/kubelet")
-    status: dict[str, Any] = found.get("status", {})
-    current = status.get("observedGeneration") == found["metadata"]["generation"]
+    set_ = site.cp.get(f"{SETS}/kubelet")
+    status: dict[str, Any] = set_.get("status", {})
+    current = status.get("observedGeneration") == set_["metadata"]["generation"]
     return status if current else {"phase": ""}
 
 

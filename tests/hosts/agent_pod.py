@@ -74,8 +74,8 @@ def mount_point(target: str) -> Path:
     """Make the folder of a volume. Links, such as /var/run, lead within the container's root."""
     command("chroot", ROOT, "mkdir", "-p", target)
     resolve = ["chroot", str(ROOT), "readlink", "-f", target]
-    found = subprocess.run(resolve, check=True, capture_output=True, text=True).stdout.strip()
-    return ROOT / found.lstrip("/")
+    place = subprocess.run(resolve, check=True, capture_output=True, text=True).stdout.strip()
+    return ROOT / place.lstrip("/")
 
 
 def mount_volume(volume: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from support.dashboard_world import (
     some_machines,
     some_rollouts,
 )
+from support.machine_world import until as until_true
 from support.running import until
 
 from kubenode.runtime.kube.client import Kube
@@ -87,8 +88,11 @@ async def spec_of(kube: Kube) -> Mapping[str, Any]:
 
 async def clear_stop(kube: Kube) -> None:
     """Do what the Machine operator does once it observes a pause by a person."""
-    while not (await spec_of(kube)).get("paused"):  # noqa: ASYNC110  the API server sets no event
-        await asyncio.sleep(0.05)
+
+    async def paused() -> bool:
+        return bool((await spec_of(kube)).get("paused"))
+
+    await until_true(paused, "the set is paused")
     user = {
         "type": "Paused", "status": "True", "reason": "User", "message": "spec.paused",
         "lastTransitionTime": "2026-01-01T12:00:00Z",

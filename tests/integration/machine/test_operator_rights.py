@@ -61,7 +61,7 @@ def test_the_operator_has_these_rights_and_no_others(cluster: ControlPlane) -> N
 def test_a_bootstrap_token_asks_for_a_certificate_and_does_nothing_else(
     cluster: ControlPlane,
 ) -> None:
-    asked = [(verb, CSR) for verb in ("create", "get", "list", "watch")]
+    allowed = [(verb, CSR) for verb in ("create", "get", "list", "watch")]
     others = [
         ("delete", CSR),
         ("update", f"{CSR}/approval"),
@@ -78,7 +78,7 @@ def test_a_bootstrap_token_asks_for_a_certificate_and_does_nothing_else(
         words = ("auth", "can-i", verb, plural, *more, *token, "-n", "kube-system")
         return cluster.kubectl(*words, check=False).stdout.strip() == "yes"
 
-    assert all(may(*question) for question in asked)
+    assert all(may(*question) for question in allowed)
     assert [what for what in others if may(*what)] == []
 
 

@@ -54,9 +54,10 @@ MISTAKES = [(example, *mistake) for example in EXAMPLES for mistake in example.m
 
 def changed(rule: dict[str, Any], path: str, value: str) -> dict[str, Any]:
     """The rule with another value of a field; null removes it."""
+    copy: dict[str, Any]
     (copy,) = load(dumped([rule]))
     *parents, last = (int(p) if p.isdecimal() else p for p in re.findall(r"[\w]+", path))
-    place = copy
+    place: Any = copy
     for key in parents:
         place = place[key]
     (wanted,) = load(value)
@@ -65,7 +66,7 @@ def changed(rule: dict[str, Any], path: str, value: str) -> dict[str, Any]:
     else:
         place[last] = wanted
     assert copy != rule
-    return copy  # type: ignore[no-any-return]
+    return copy
 
 
 def dumped(rules: list[dict[str, Any]]) -> str:
