@@ -219,7 +219,7 @@ class LimitCounts:
         theirs = mine is not None and client_of(mine.holder) == client
         return used - (theirs and self._counts_in(bound, mine))
 
-    def most_by_one_client(self, bound: ScopedLimit) -> int:
+    def greatest_use_by_client(self, bound: ScopedLimit) -> int:
         """Return the number of open permits of the client that has the most in the limit."""
         return max(self._by_client(bound).values(), default=0)
 

@@ -29,7 +29,7 @@ def _measure(reading: LimitReading) -> LimitUse | None:
     limit = reading.bound.limit.max_per_client
     if limit is None:
         return None
-    used = reading.control.counts.most_by_one_client(reading.bound)
+    used = reading.control.counts.greatest_use_by_client(reading.bound)
     return LimitUse(used, limit, limit - used)
 
 

@@ -142,7 +142,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
         minutes=st.integers(-50, 5),
         client=st.sampled_from([None, *CLIENTS]),
     )
-    def enter(  # noqa: PLR0913
+    def enter(
         self,
         node: str,
         class_: Disruption,
@@ -246,7 +246,7 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
                             assert tokens == recount.tokens(bound, *args)
                     by_client = Counter(h.holder.user for h in recount.open(bound, policy, None))
                     most = max((by_client[client] for client in CLIENTS), default=0)
-                    assert counts.most_by_one_client(bound) == most
+                    assert counts.greatest_use_by_client(bound) == most
                     assert self.core.census.tally(bound.group) == recount.tally(bound, policy)
 
     def _bounds(self, policy: LoadedPolicy, index: int) -> list[ScopedLimit]:
