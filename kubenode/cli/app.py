@@ -48,7 +48,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-explain_app = CommandGroup(help="Explain why KubeNode acts on a node, a job or a permit, or not.")
+explain_app = CommandGroup(help="Explain the decisions about a node, a job or a permit.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
