@@ -17,9 +17,9 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.stream.model import (
     EventJob,
     EventNode,
+    HoldStarted,
     JobClosed,
     JobDecided,
-    HoldStarted,
     JobOpened,
     PermitGranted,
     PermitRefused,

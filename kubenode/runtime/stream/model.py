@@ -22,6 +22,9 @@ def text(description: str) -> Any:
     return Meta(description=description)
 
 
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
 class EventNode(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """Identity of a node, and its properties when the event was derived. "" is unknown."""
 
@@ -41,7 +44,7 @@ class EventJob(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     fault_class: str = ""
     severity: str = ""
     rule: Annotated[str, text('Name of the NodeRemedier; "" for a manual job.')] = ""
-    rule_generation: int = 0
+    rule_generation: Annotated[int, Meta(ge=0)] = 0
     mode: str = ""
 
 
@@ -58,16 +61,16 @@ class JobOpened(JobTransition, frozen=True, kw_only=True):
     host_events: list[str] = []
     previous: Annotated[str, text("Job before the relapse.")] = ""
     supersedes: str = ""
-    start_rung: int = 0
+    start_rung: Count = 0
     rungs: Annotated[list[str], text("Names of the rungs of the ladder.")] = []
 
 
 class StepStarted(JobTransition, frozen=True, kw_only=True):
-    rung: int
-    index: Annotated[int, text("Position in the rung.")]
+    rung: Count
+    index: Annotated[Count, text("Position in the rung.")]
     step: Annotated[str, text("Kind of the step, such as reboot.")]
     by: Annotated[str, text("Operator, Agent or Provider.")]
-    attempts: int = 0
+    attempts: Count = 0
 
 
 class StepEnded(StepStarted, frozen=True, kw_only=True):
@@ -90,7 +93,7 @@ class JobDecided(JobTransition, frozen=True, kw_only=True):
     """A person decided about the job."""
 
     decision: Annotated[str, text("Approve, Deny, Next, Retry or Close.")]
-    rung: int | None = None
+    rung: Count | None = None
     by: Annotated[str, text('User name; "" if the sender leaves out user names.')] = ""
 
 
@@ -99,8 +102,8 @@ class JobClosed(JobTransition, frozen=True, kw_only=True):
 
     phase: Annotated[str, text("Succeeded, Failed, Cancelled or Shadowed.")]
     reason: Annotated[str, text("Reason of the condition Closing.")] = ""
-    start_rung: int = 0
-    rung: Annotated[int, text("Index of the last rung that the job reached.")] = 0
+    start_rung: Count = 0
+    rung: Annotated[Count, text("Index of the last rung that the job reached.")] = 0
     rung_name: str = ""
     first_true: datetime
     job_created: datetime | None = None
