@@ -4,6 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import Engine
 from support.insight_history import opened_store, received
@@ -19,8 +21,6 @@ from support.insight_loads import (
 )
 from support.postgresql import PostgresqlServer
 
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from insight.store.database import StoreUnavailable
 from insight.store.event_store import EventStore
 from insight.store.schema import metadata
