@@ -50,7 +50,7 @@ COLUMNS: dict[FaultProperty, ColumnElement[str]] = {
 }
 
 
-class FaultRow(msgspec.Struct, frozen=True):
+class FaultRow(msgspec.Struct, rename="camel", frozen=True):
     start: datetime
     value: str
     faults: int
@@ -67,7 +67,7 @@ def count_faults(
 
 def fault_query(
     period: Period, by: FaultProperty, interval: Interval
-) -> Select[tuple[int, str, int, int]]:
+) -> Select[int, str, int, int]:
     start, value = _start(interval).label("start"), COLUMNS[by].label("value")
     node = faults.c.cluster + " " + faults.c.node + " " + faults.c.node_uid
     return (

@@ -46,7 +46,7 @@ class StageTime(msgspec.Struct, frozen=True):
     p95: float
 
 
-class HealingRow(msgspec.Struct, frozen=True):
+class HealingRow(msgspec.Struct, rename="camel", frozen=True):
     rule: str
     rung: str
     jobs: int
@@ -63,9 +63,12 @@ def healing(connection: Connection, period: Period) -> list[HealingRow]:
     for rule, rung, stage, jobs, p50, p95 in connection.execute(stage_query(period)):
         times = StageTime(jobs, p50 / 1000, p95 / 1000)
         stages.setdefault((rule, rung), {})[stage] = times
+    rows = connection.execute(outcome_query(period)).all()
     return [
-        HealingRow(*row, stages=stages.get((row.rule, row.rung_name), {}))
-        for row in connection.execute(outcome_query(period))
+        HealingRow(
+            rule, rung, jobs, succeeded, failed, relapsed, escalated, stages.get((rule, rung), {})
+        )
+        for rule, rung, jobs, succeeded, failed, relapsed, escalated in rows
     ]
 
 
@@ -73,7 +76,7 @@ def _is_counted(period: Period) -> ColumnElement[bool]:
     return and_(period.covers(repairs), repairs.c.phase != SHADOWED)
 
 
-def outcome_query(period: Period) -> Select[tuple[str, str, int, int, int, int, int]]:
+def outcome_query(period: Period) -> Select[str, str, int, int, int, int, int]:
     relapsed = exists().where(
         faults.c.cluster == repairs.c.cluster, faults.c.previous == repairs.c.job
     )
@@ -93,7 +96,7 @@ def outcome_query(period: Period) -> Select[tuple[str, str, int, int, int, int, 
     )
 
 
-def stage_query(period: Period) -> Select[tuple[str, str, str, int, int, int]]:
+def stage_query(period: Period) -> Select[str, str, str, int, int, int]:
     ranked = _ranked(period)
     group = (ranked.c.rule, ranked.c.rung_name, ranked.c.stage)
     return select(

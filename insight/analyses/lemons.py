@@ -19,7 +19,7 @@ IDENTITY = ("cluster", "node", "node_uid")
 Identity = tuple[str, str, str]
 
 
-class LemonRow(msgspec.Struct, frozen=True):
+class LemonRow(msgspec.Struct, rename="camel", frozen=True):
     """failed: jobs that ended as Failed; relapses: jobs that followed a success that did not
     last.
     """
@@ -51,7 +51,7 @@ def lemons(connection: Connection, period: Period, least: int) -> list[LemonRow]
     return [_lemon(row, classes[_identity(row)], failures) for row in nodes]
 
 
-def node_query(period: Period, least: int) -> Select[Any]:
+def node_query(period: Period, least: int) -> Select[*tuple[Any, ...]]:
     count = func.count()
     relapses = func.sum(case((faults.c.previous != "", 1), else_=0))
     identity = [faults.c[name] for name in IDENTITY]
@@ -65,7 +65,7 @@ def node_query(period: Period, least: int) -> Select[Any]:
     )
 
 
-def class_query(period: Period, uids: Sequence[str]) -> Select[Any]:
+def class_query(period: Period, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [faults.c[name] for name in (*IDENTITY, "fault_class")]
     return (
         select(*columns, func.count())
@@ -75,7 +75,7 @@ def class_query(period: Period, uids: Sequence[str]) -> Select[Any]:
     )
 
 
-def failure_query(period: Period, uids: Sequence[str]) -> Select[Any]:
+def failure_query(period: Period, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [repairs.c[name] for name in IDENTITY]
     failed = repairs.c.phase == "Failed"
     return (
@@ -85,11 +85,13 @@ def failure_query(period: Period, uids: Sequence[str]) -> Select[Any]:
     )
 
 
-def _identity(row: Sequence[Any] | Row[Any]) -> Identity:
+def _identity(row: Sequence[Any] | Row[*tuple[Any, ...]]) -> Identity:
     return row[0], row[1], row[2]
 
 
-def _lemon(row: Row[Any], classes: dict[str, int], failures: dict[Identity, int]) -> LemonRow:
+def _lemon(
+    row: Row[*tuple[Any, ...]], classes: dict[str, int], failures: dict[Identity, int]
+) -> LemonRow:
     cluster, node, uid, count, relapses, first, last = row
     failed = failures.get((cluster, node, uid), 0)
     return LemonRow(

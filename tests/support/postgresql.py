@@ -44,9 +44,9 @@ class PostgresqlServer:
             self._as = []
         data = folder / "data"
         self._initialise(data)
-        flags = ("-D", data, "-p", self.port, "-k", folder, "-c", "listen_addresses=127.0.0.1")
-        words = [*self._as, self._bin / "postgres", *flags]
-        self._daemon = Daemon("postgres", [str(word) for word in words], folder / "server.log")
+        place = ("-D", str(data), "-p", str(self.port), "-k", str(folder))
+        words = [*self._as, str(self._bin / "postgres"), *place, "-c", "listen_addresses=127.0.0.1"]
+        self._daemon = Daemon("postgres", words, folder / "server.log")
 
     @property
     def url(self) -> str:
@@ -54,7 +54,7 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start it, again if backends of a killed server still hold its shared memory."""
-        ready = [self._bin / "pg_isready", "-h", "127.0.0.1", "-p", str(self.port)]
+        ready = [str(self._bin / "pg_isready"), "-h", "127.0.0.1", "-p", str(self.port)]
         until = time.monotonic() + PATIENCE_SECONDS
         self._daemon.start()
         while subprocess.run(ready, capture_output=True).returncode != 0:
@@ -69,8 +69,8 @@ class PostgresqlServer:
     def _initialise(self, data: Path) -> None:
         if self._as:
             os.chown(self.folder, pwd.getpwnam(USER).pw_uid, -1)
-        words = ["initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
-        command = [*self._as, self._bin / words[0], *words[1:]]
+        flags = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
+        command = [*self._as, str(self._bin / "initdb"), "-D", str(data), *flags]
         subprocess.run(command, check=True, capture_output=True, cwd=self.folder)
 
 

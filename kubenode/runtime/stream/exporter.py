@@ -6,6 +6,7 @@ while no exporter ran, and holds that ended meanwhile.
 """
 
 import logging
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from kubenode.api.v1alpha1 import Permit, RemedyOperationJob
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.rate import Backoff
 from kubenode.runtime.stream.delivery import BatchSender, NotAccepted
 from kubenode.runtime.stream.derivation import StreamIdentity, job_events, permit_events
 from kubenode.runtime.stream.metrics import DELIVERED, DROPPED, REJECTED, StreamMetrics
@@ -27,7 +29,7 @@ EVERY_SECONDS = 1.0
 OBJECTS_AT_ONCE = 100
 """Objects from which events are derived before other tasks run and a batch is sent."""
 BATCH_EVENTS = 500
-BACKOFF_SECONDS = (1.0, 60.0)
+BACKOFF_SECONDS = 1.0, 60.0
 
 Source = RemedyOperationJob | Permit
 
@@ -58,7 +60,7 @@ class StreamExporter:
         self._metrics = StreamMetrics(registry, lambda: len(self._outbox))
         self._changed: dict[str, Source] = {}
         self._gone: set[str] = set()
-        self._retry_at, self._backoff = float("-inf"), BACKOFF_SECONDS[0]
+        self._retry_at, self._backoff = float("-inf"), Backoff(*BACKOFF_SECONDS, random.random)
 
     async def run(self) -> None:
         self._jobs.add_handler(self._noticed)
@@ -93,7 +95,7 @@ class StreamExporter:
             self._metrics.failures.inc()
             self._failed(len(batch), error)
         else:
-            self._backoff = BACKOFF_SECONDS[0]
+            self._backoff.reset()
             self._answered(len(batch), DELIVERED)
 
     def _failed(self, count: int, error: NotAccepted) -> None:
@@ -104,13 +106,12 @@ class StreamExporter:
             )
             self._answered(count, REJECTED)
             return
-        if self._backoff == BACKOFF_SECONDS[0]:
+        if not self._backoff.failures:
             log.warning(
                 "the receiver of the stream accepts no events; they wait",
                 extra={"why": str(error)},
             )
-        self._retry_at = self._clock.monotonic() + self._backoff
-        self._backoff = min(2 * self._backoff, BACKOFF_SECONDS[1])
+        self._retry_at = self._clock.monotonic() + self._backoff.next()
 
     def _answered(self, count: int, outcome: str) -> None:
         self._outbox.remove(count)
