@@ -46,9 +46,11 @@ class InsightSite:
             "defender", ("run", "defender", *shared, "--listen-port", str(defender)), folder
         )
         stream = ("--stream-url", f"{self.url}/v1/events", "--stream-cluster", "east")
-        token = ("--stream-token-file", str(folder / "senders"))
+        credential = ("--stream-token-file", str(folder / "senders"))
         doors = ("--defender-url", f"http://127.0.0.1:{defender}")
-        self.remedy = Program("remedy", ("run", "remedy", *shared, *doors, *stream, *token), folder)
+        self.remedy = Program(
+            "remedy", ("run", "remedy", *shared, *doors, *stream, *credential), folder
+        )
 
     @property
     def url(self) -> str:
