@@ -51,6 +51,7 @@ FIELDS = {
     "ends": "when a certificate ends",
     "epoch": "how often who answers or leads has changed",
     "error": "what a library or the system said",
+    "events": "events of the stream, how many",
     "every_seconds": "how often it is looked at",
     "fact": "what the rule engines read differently",
     "file": "path of a file on the host",

@@ -60,9 +60,7 @@ def run_machine(flags: Mapping[str, Any]) -> None:
 @run_app.command("insight", cls=ProgramCommand)
 @with_flags(InsightFlags)
 def run_insight(flags: Mapping[str, Any]) -> None:
-    """Run Insight, which stores the stream of all clusters and analyses it. It needs the extra
-    kubenode[insight], and no cluster.
-    """
+    """Run Insight, which stores the stream of all clusters and analyses it. It needs no cluster."""
     from kubenode.cli.insight_service import insight
 
     insight(flags)
