@@ -39,9 +39,9 @@ def stream_parts(
         name="permits of the stream",
     )
     exporter = StreamExporter(
-        operator.jobs,
+        operator.informers.jobs,
         permits,
-        operator.nodes,
+        operator.informers.nodes,
         HttpBatchSender(settings.stream_receiver),
         settings.stream_identity,
         clock,
