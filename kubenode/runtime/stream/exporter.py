@@ -63,6 +63,8 @@ class StreamExporter:
         self._retry_at, self._backoff = float("-inf"), Backoff(*BACKOFF_SECONDS, random.random)
 
     async def run(self) -> None:
+        """Derive and deliver until cancelled, as soon as the properties of nodes are known."""
+        await self._nodes.synced.wait()
         self._jobs.add_handler(self._noticed)
         self._permits.add_handler(self._noticed)
         try:

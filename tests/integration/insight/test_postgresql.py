@@ -8,6 +8,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import Engine
+from support.daemons import free_port
 from support.insight_history import opened_store, received
 from support.insight_loads import (
     HISTORY,
@@ -21,9 +22,10 @@ from support.insight_loads import (
 )
 from support.postgresql import PostgresqlServer
 
-from insight.store.database import StoreUnavailable
+from insight.store.database import StoreUnavailable, database_url, migrate, open_database
 from insight.store.event_store import EventStore
 from insight.store.schema import metadata
+from kubenode.runtime.process import CannotStart
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 YEAR = timedelta(days=365)
@@ -72,3 +74,10 @@ def test_killed_server_loses_no_answered_batch_and_serves_again(
     store.load(received(HISTORY[half:]), NOW)
     check_content(engine, HISTORY)
     engine.dispose()
+
+
+def test_password_is_not_in_the_error_of_an_absent_server() -> None:
+    engine = open_database(database_url(f"postgresql://u:geheim@127.0.0.1:{free_port()}/d"))
+    with pytest.raises(CannotStart, match="--database-url") as caught:
+        migrate(engine)
+    assert "geheim" not in str(caught.value)

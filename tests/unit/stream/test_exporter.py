@@ -15,6 +15,7 @@ from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.stream.delivery import NotAccepted
 from kubenode.runtime.stream.derivation import StreamIdentity
 from kubenode.runtime.stream.exporter import StreamExporter
+from kubenode.runtime.stream.model import JobOpened
 
 
 class ExporterWorld:
@@ -25,6 +26,7 @@ class ExporterWorld:
         self.jobs: HandFed[RemedyOperationJob] = self._cache(RemedyOperationJob.from_server)
         self.permits: HandFed[Permit] = self._cache(Permit.from_server)
         self.nodes: HandFed[Node] = self._cache(structs(Node))
+        self.nodes.current()
         self.receiver = RecordingReceiver()
         self.exporter = self.restarted(most)
         self._task: asyncio.Task[None] | None = None
@@ -148,3 +150,20 @@ async def test_resync_of_an_unchanged_object_derives_nothing(world: ExporterWorl
     await world.run(2)
     world.jobs._store.touch("a")
     assert not world.exporter._changed
+
+
+async def test_no_event_is_derived_before_the_nodes_are_known(world: ExporterWorld) -> None:
+    world.nodes.synced.clear()
+    world.put("a")
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(world.exporter.run())
+        await world.clock.advance(timedelta(seconds=5))
+        assert world.receiver.ids == []
+        node = {"name": "n1", "uid": "node-uid-1", "resourceVersion": "1"}
+        world.nodes.put({"metadata": node, "status": {"nodeInfo": {"kernelVersion": "6.1"}}})
+        world.nodes.current()
+        await world.clock.advance(timedelta(seconds=2))
+        task.cancel()
+    [opened] = [event.data for event in world.receiver.accepted]
+    assert isinstance(opened, JobOpened)
+    assert opened.node.kernel == "6.1"
