@@ -129,9 +129,8 @@ class StreamExporter:
         """Take note of a change. A resync passes the same object twice."""
         if new is not None and new is not old:
             self._changed[new.metadata.uid or ""] = new
-        for source in (old, new):
-            if source is not None and (new is None or source.metadata.uid != new.metadata.uid):
-                self._gone.add(source.metadata.uid or "")
+        if old is not None and (new is None or old.metadata.uid != new.metadata.uid):
+            self._gone.add(old.metadata.uid or "")
 
     def _derive_again(self, uids: set[str]) -> None:
         if not uids:

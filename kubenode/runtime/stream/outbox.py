@@ -6,6 +6,7 @@ later, as long as its object exists. So nothing is written to a disk.
 
 from collections import deque
 from collections.abc import Iterable
+from itertools import islice
 
 from kubenode.runtime.stream.model import StreamEvent
 
@@ -38,7 +39,7 @@ class StreamOutbox:
 
     def batch(self, most: int) -> list[StreamEvent]:
         """Return the oldest events. They stay until `remove`."""
-        return [self._waiting[n][1] for n in range(min(most, len(self._waiting)))]
+        return [event for _, event in islice(self._waiting, most)]
 
     def remove(self, count: int) -> None:
         """Remove the oldest `count` events, which the receiver has answered."""
