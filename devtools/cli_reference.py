@@ -16,10 +16,11 @@ from devtools.generators import ROOT, run
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.app import app
 from kubenode.cli.defender_settings import DefenderFlags
+from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.remedy_settings import RemedyFlags
 from kubenode.runtime.settings_model import (
-    Settings,
+    ProcessSettings,
     declared,
     flag_of,
     key_of,
@@ -53,11 +54,12 @@ as in the flag. The agent has a file of its own: [The node agent](../agent.md).
 | key | flag | variable | values | default | program |
 | --- | --- | --- | --- | --- | --- |
 """
-MODELS: dict[str, type[Settings]] = {
+MODELS: dict[str, type[ProcessSettings]] = {
     "all": EverythingFlags,
     "remedy": RemedyFlags,
     "defender": DefenderFlags,
     "machine": MachineFlags,
+    "insight": InsightFlags,
 }
 TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from devtools.generators import ROOT, run
 
 FILE = ROOT / "docs" / "reference" / "logs.md"
-PACKAGES = ("agent", "defender", "kubenode", "machine", "remedy", "rules")
+PACKAGES = ("agent", "defender", "insight", "kubenode", "machine", "remedy", "rules")
 LEVELS = ("debug", "info", "warning", "error", "exception")
 
 ALWAYS = {
@@ -51,6 +51,7 @@ FIELDS = {
     "ends": "when a certificate ends",
     "epoch": "how often who answers or leads has changed",
     "error": "what a library or the system said",
+    "events": "events of the stream, how many",
     "every_seconds": "how often it is looked at",
     "fact": "what the rule engines read differently",
     "file": "path of a file on the host",

@@ -26,6 +26,7 @@ ALLOWED = frozenset(
         "BSD-3-Clause",
         "EPL-2.0",  # asyncssh, as it is: docs/decisions/0002
         "ISC",
+        "LGPL-3.0-only",  # psycopg, as it is: docs/decisions/0002
         "MIT",
         "MIT-0",
         "MPL-2.0",  # certifi and pathspec, as they are

@@ -23,6 +23,8 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "The remedy and the Machine operator.",
         ("kubenode_provider_", "kubenode_instance_"),
     ),
+    ("Stream", "The remedy operator with --stream-url.", ("kubenode_stream_",)),
+    ("Insight", "`kubenode run insight`.", ("kubenode_insight_",)),
     ("Processes", "Every process.", ("kubenode_",)),
 )
 """Title, programs, and beginnings of metric names. The first part that fits has the metric."""

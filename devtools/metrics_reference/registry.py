@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from defender.service import Defender
 from defender.webhook.metrics import GuardMetrics as GuardMetrics
+from insight.server.metrics import InsightMetrics
 from kubenode.providers.metered_instances import InstanceMetrics
 from kubenode.providers.request_metrics import ProviderMetrics
 from kubenode.runtime.audit import AuditLog, StandardOutput
@@ -22,6 +23,7 @@ from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import RestoreWatch
+from kubenode.runtime.stream.metrics import StreamMetrics
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from machine.operator import MachineOperator
 from machine.webhook.metrics import MachineWebhookMetrics as MachineWebhookMetrics
@@ -76,6 +78,8 @@ async def _registered() -> list[Metric]:
     RuleWebhookMetrics(registry)
     SigningMetrics(registry)
     MachineWebhookMetrics(registry)
+    StreamMetrics(registry, lambda: 0)
+    InsightMetrics(registry)
     ProviderMetrics(registry).announce(EXAMPLE)
     InstanceMetrics(registry).announce(EXAMPLE)
     PollerMetrics(registry).announce(EXAMPLE, queue=True)

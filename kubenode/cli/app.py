@@ -22,6 +22,7 @@ from kubenode.cli.command_group import (
 from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
 from kubenode.cli.freeze_app import freeze_app
+from kubenode.cli.insight_app import insight_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, ReportFormat, duration
@@ -56,10 +57,9 @@ app.add_typer(job_app, name="job")
 app.command("approve")(approve)
 app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
-app.add_typer(providers_app, name="providers")
-app.add_typer(machine_app, name="machine")
-app.add_typer(freeze_app, name="freeze")
-app.add_typer(component_app, name="component")
+_GROUPS = {"providers": providers_app, "machine": machine_app, "freeze": freeze_app}
+for _name, _group in (_GROUPS | {"component": component_app, "insight": insight_app}).items():
+    app.add_typer(_group, name=_name)
 
 
 def _print_version(requested: bool) -> None:

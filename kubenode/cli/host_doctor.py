@@ -19,15 +19,12 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.tls.files import PemFiles
+from kubenode.runtime.token_files import SHORTEST_TOKEN, read_tokens
 from remedy.bundles.places import BadPlace, store_at
 from remedy.bundles.port import BundleStore, StoreFailed
 from remedy.bundles.routes import BundleRoutes
 from remedy.hostdoctor.app import DeliveryEndpoints
-from remedy.hostdoctor.gate import (
-    SHORTEST_TOKEN,
-    DeliveryAuthenticatorSettings,
-    read_tokens,
-)
+from remedy.hostdoctor.gate import DeliveryAuthenticatorSettings
 from remedy.hostdoctor.server import HostDoctorListener, HostDoctorSettings
 from remedy.operator import RemedyOperator
 

@@ -14,6 +14,7 @@ from kubenode.cli.settings import (
     WebhookServerFlags,
     entries,
 )
+from kubenode.cli.stream_settings import StreamFlags
 from kubenode.runtime.settings_model import port, setting
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class HostDoctorFlags(Central):
 
 
 @dataclass(frozen=True)
-class WebhookFlags(WebhookServerFlags, ProvidersFlags, HostDoctorFlags):
+class WebhookFlags(WebhookServerFlags, ProvidersFlags, HostDoctorFlags, StreamFlags):
     """Settings of the admission webhook for rules, for programs that run the remedy operator."""
 
     webhook_port: int | None = port(

@@ -33,6 +33,7 @@ from kubenode.cli.redis_flags import sharing
 from kubenode.cli.remedy_settings import RemedyFlags, WebhookFlags
 from kubenode.cli.setting_flags import load_program
 from kubenode.cli.settings import AskerFlags, Central
+from kubenode.cli.stream import stream_parts
 from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import Clock, SystemClock
@@ -371,12 +372,15 @@ async def _operate(
             operator.rules.size_limit = FleetSizeLimit(
                 CachedFleet(operator), ground.clock, threads, settings.max_matching
             )
-            parts = [*more, *operator.parts, _revisions(operator, ground), *pollers]
+            stream = stream_parts(operator, ground, settings)
+            revisions = _revisions(operator, ground)
+            parts = [*more, *operator.parts, revisions, *pollers, *stream.parts]
             doctor = host_doctor_parts(operator, ground.kube, ground.clock, settings, ground.audit)
             try:
                 with _admission(operator, ground, settings.webhook) as admission:
                     filling = Filling(operator.settled, ground.clock)
-                    under = [*below, *operator.ground, *admission, *doctor, filling]
+                    served = [*admission, *doctor, *stream.ground]
+                    under = [*below, *operator.ground, *served, filling]
                     await ground.serve(parts, under)
             finally:
                 threads.shutdown(wait=False, cancel_futures=True)

@@ -8,6 +8,7 @@ import typer
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.defender_settings import DefenderFlags
+from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
 from kubenode.cli.remedy_settings import RemedyFlags
 from kubenode.cli.setting_flags import ProgramCommand, with_flags
@@ -54,6 +55,15 @@ def run_machine(flags: Mapping[str, Any]) -> None:
     from kubenode.cli.run_machine import machine
 
     machine(flags)
+
+
+@run_app.command("insight", cls=ProgramCommand)
+@with_flags(InsightFlags)
+def run_insight(flags: Mapping[str, Any]) -> None:
+    """Run Insight, which stores the stream of all clusters and analyses it. It needs no cluster."""
+    from kubenode.cli.insight_service import insight
+
+    insight(flags)
 
 
 @run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -18,7 +18,7 @@ from kubenode.cli.command_group import KubenodeCommand, inherit
 from kubenode.cli.settings import PROCESS
 from kubenode.runtime.settings_model import (
     CLUSTER,
-    Settings,
+    ProcessSettings,
     declared,
     flag_of,
     spec_of,
@@ -28,7 +28,7 @@ from kubenode.runtime.settings_model import (
 if TYPE_CHECKING:
     from kubenode.runtime.settings import SettingsFile
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ProcessSettings)
 Program = Callable[[Mapping[str, Any]], None]
 
 CONFIG = "config"
@@ -41,7 +41,7 @@ ConfigFlag = Annotated[
 ]  # fmt: skip
 
 
-def with_flags(model: type[Settings]) -> Callable[[Program], Callable[..., None]]:
+def with_flags(model: type[ProcessSettings]) -> Callable[[Program], Callable[..., None]]:
     """Turn a function of the given flags into a command with a flag for each setting of `model`."""
 
     def decorate(program: Program) -> Callable[..., None]:
@@ -78,7 +78,7 @@ class ProgramCommand(KubenodeCommand):
                 option.__class__ = SettingOption  # typer cannot be given a class of options
 
 
-def _parameters(model: type[Settings]) -> Iterator[inspect.Parameter]:
+def _parameters(model: type[ProcessSettings]) -> Iterator[inspect.Parameter]:
     yield _keyword("ctx", typer.Context, inspect.Parameter.empty)
     for each in declared(model).values():
         if spec_of(each).panel:

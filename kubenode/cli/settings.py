@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
-from kubenode.runtime.settings_model import LOGS, Settings, setting
+from kubenode.runtime.settings_model import LOGS, ProcessSettings, Settings, setting
 
 if TYPE_CHECKING:
     from defender.client import ClientTls
@@ -54,31 +54,9 @@ def pem_files(cert_file: str | None, key_file: str | None) -> "PemFiles":
 
 
 @dataclass(frozen=True)
-class Central(Settings):
-    """Settings of all central programs beyond those of the runtime."""
+class HttpFlags(ProcessSettings):
+    """Limits of every port of a program."""
 
-    no_lease: bool = setting(
-        False, "Run without leader election; only for a single replica.", PROCESS, "--no-lease"
-    )
-    audit_file: str = setting(
-        "-",
-        "File of the audit log, as JSON lines; default: -, standard output; '' for none.",
-        LOGS,
-        metavar="FILE",
-    )
-    lineage_file: str = setting(
-        "",
-        "File by which a restarted process detects a restore of etcd; default: none.",
-        PROCESS,
-        metavar="FILE",
-    )
-    traces_url: str = setting(
-        "",
-        "URL of a collector for traces of faults, by OTLP over HTTP; default: none.",
-        LOGS,
-        metavar="URL",
-        pattern=f"^$|{URL}",
-    )
     http_read_seconds: float = setting(
         DEFAULT.read_seconds,
         "Seconds in which a request must arrive completely; default 10.",
@@ -120,6 +98,34 @@ class Central(Settings):
             self.http_connections_per_address,
             self.http_body_bytes,
         )
+
+
+@dataclass(frozen=True)
+class Central(HttpFlags, Settings):
+    """Settings of all central programs beyond those of the runtime."""
+
+    no_lease: bool = setting(
+        False, "Run without leader election; only for a single replica.", PROCESS, "--no-lease"
+    )
+    audit_file: str = setting(
+        "-",
+        "File of the audit log, as JSON lines; default: -, standard output; '' for none.",
+        LOGS,
+        metavar="FILE",
+    )
+    lineage_file: str = setting(
+        "",
+        "File by which a restarted process detects a restore of etcd; default: none.",
+        PROCESS,
+        metavar="FILE",
+    )
+    traces_url: str = setting(
+        "",
+        "URL of a collector for traces of faults, by OTLP over HTTP; default: none.",
+        LOGS,
+        metavar="URL",
+        pattern=f"^$|{URL}",
+    )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.settings_model import (
-    Settings,
+    ProcessSettings,
     declared,
     flag_of,
     key_of,
@@ -23,7 +23,7 @@ from kubenode.runtime.settings_model import (
     variable_of,
 )
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ProcessSettings)
 
 
 class SettingsError(CannotStart):
@@ -147,7 +147,7 @@ def _invalid(known: Mapping[str, Field[Any]], given: Mapping[str, GivenValue], p
 
 
 def _unusable(
-    known: Mapping[str, Field[Any]], given: Mapping[str, GivenValue], settings: Settings
+    known: Mapping[str, Field[Any]], given: Mapping[str, GivenValue], settings: ProcessSettings
 ) -> Iterator[str]:
     """Yield the errors of the settings' own checks."""
     for name, each in given.items():

@@ -63,25 +63,9 @@ def port(default: int | None, text: str, panel: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of every central program. Programs add fields in a subclass."""
+class ProcessSettings:
+    """Settings of every program. Programs add fields in a subclass."""
 
-    kubeconfig: str | None = setting(
-        None,
-        "Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, in-cluster.",
-        CLUSTER,
-        metavar="FILE",
-    )
-    context: str | None = setting(None, "Context of the kubeconfig.", CLUSTER, metavar="NAME")
-    namespace: str = setting(
-        "kubenode-system",
-        "Namespace of the Leases of the program.",
-        CLUSTER,
-        *("--namespace", "-n"),
-        metavar="NAME",
-        min_length=1,
-        max_length=63,
-    )
     log_level: Literal["debug", "info", "warning", "error"] = setting(
         "info", "Log level: debug, info, warning or error.", LOGS
     )
@@ -99,6 +83,28 @@ class Settings:
         "Port of /healthz, /readyz and /metrics; 0 selects a free port.",
         LOGS,
     )
+
+
+@dataclass(frozen=True)
+class Settings(ProcessSettings):
+    """Settings of every program that works on a cluster."""
+
+    kubeconfig: str | None = setting(
+        None,
+        "Kubeconfig file; default: $KUBECONFIG, ~/.kube/config, in-cluster.",
+        CLUSTER,
+        metavar="FILE",
+    )
+    context: str | None = setting(None, "Context of the kubeconfig.", CLUSTER, metavar="NAME")
+    namespace: str = setting(
+        "kubenode-system",
+        "Namespace of the Leases of the program.",
+        CLUSTER,
+        *("--namespace", "-n"),
+        metavar="NAME",
+        min_length=1,
+        max_length=63,
+    )
     lease_seconds: float = setting(
         15.0, "Time to live of the Lease of the leader.", unit="seconds", ge=3.0, le=600.0
     )
@@ -113,7 +119,7 @@ class Settings:
     )
 
 
-def declared(kind: type[Settings]) -> Mapping[str, Field[Any]]:
+def declared(kind: type[ProcessSettings]) -> Mapping[str, Field[Any]]:
     """Return the fields of a model by name."""
     return {each.name: each for each in fields(kind)}
 

@@ -12,14 +12,13 @@ The authority that signs for agents signs for many others too, so a certificate 
 nothing.
 """
 
-import hmac
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.kube.reviews import TokenReviewer, Unverified
+from kubenode.runtime.kube.reviews import TokenReviewer
 from kubenode.runtime.tls.peer import Peer
+from kubenode.runtime.token_files import LONGEST_TOKEN, TokenFiles
 from remedy.hostdoctor.serviceaccount import agent_of
 
 AGENT_PREFIX, AGENT_GROUP = "kubenode:agent:", "kubenode:agents"
@@ -28,9 +27,6 @@ CLOUDS = frozenset({ALIBABA})
 """Names of token files. Bearers of their tokens speak for this cloud: its events open limits of
 Kube Defender that no other source opens.
 """
-READ_EVERY = 2.0
-"""Seconds until a changed token file is noticed."""
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +71,7 @@ class DeliveryAuthenticator:
         reviews: TokenReviewer | None = None,
     ) -> None:
         self._clock, self._settings, self._reviews = clock, settings, reviews
-        self._tokens: Sequence[tuple[str, bytes]] = ()
-        self._read_at = float("-inf")
+        self._tokens = TokenFiles(settings.token_files, clock)
 
     async def identify(
         self, token: str, peer: Peer | None, *, of_agents: bool = False
@@ -98,16 +93,9 @@ class DeliveryAuthenticator:
         return LOOPBACK if self._settings.anyone else None
 
     def _bearer(self, token: str) -> DeliveryCaller | None:
-        if len(token) > LONGEST_TOKEN:
-            return None
-        shown = token.encode(errors="replace")
-        caller = None
-        for name, wanted in self._all():
-            if hmac.compare_digest(shown, wanted):
-                caller = caller or DeliveryCaller(
-                    f"token {name}", cloud=name if name in CLOUDS else ""
-                )
-        return caller
+        for name in self._tokens.names_of(token):
+            return DeliveryCaller(f"token {name}", cloud=name if name in CLOUDS else "")
+        return None
 
     async def _serviced(self, token: str) -> DeliveryCaller | None:
         if (known := self._bearer(token)) is not None:
@@ -118,13 +106,6 @@ class DeliveryAuthenticator:
         agent = agent_of(user) if user is not None else ""
         return DeliveryCaller(f"service account of agent {agent}", agent) if agent else None
 
-    def _all(self) -> Sequence[tuple[str, bytes]]:
-        now = self._clock.monotonic()
-        if now - self._read_at >= READ_EVERY:
-            self._tokens = read_tokens(self._settings.token_files)
-            self._read_at = now
-        return self._tokens
-
     def _certified(self, peer: Peer) -> DeliveryCaller | None:
         if peer.ends <= self._clock.now():
             return None  # it expired since the connection began
@@ -133,18 +114,3 @@ class DeliveryAuthenticator:
             ours = agent and AGENT_GROUP in peer.organizations
             return DeliveryCaller(peer.name, agent) if ours else None
         return DeliveryCaller(peer.name) if peer.name in self._settings.clients else None
-
-
-def read_tokens(files: Sequence[Path]) -> Sequence[tuple[str, bytes]]:
-    """Return file name and token of every line. Raises Unverified."""
-    entries = []
-    for path in files:
-        try:
-            lines = path.read_text().splitlines()
-        except (OSError, ValueError) as error:
-            raise Unverified(f"token file {path} cannot be read: {error}") from None
-        for line in lines:
-            # A short token could be guessed, and an empty one matches missing credentials.
-            if len(token := line.strip()) >= SHORTEST_TOKEN:
-                entries.append((path.name, token.encode()))
-    return entries

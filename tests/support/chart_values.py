@@ -11,12 +11,23 @@ EVERYTHING: Object = {
         "settings": {"webhook_max_matching": "5%", "request_rate": 200},
         "hostDoctor": {"enabled": True, "tokensSecret": "host-doctor-tokens"},
         "receiversSecret": "receivers",
+        "stream": {
+            "url": "https://insight.example/v1/events",
+            "tokenSecret": "t",
+            "caSecret": "ca",
+        },
         "nodeSelector": {"pool": "control"},
         "tolerations": [{"key": "control", "operator": "Exists"}],
     },
     "defender": {
         "dashboard": {"enabled": True, "keySecret": "dashboard-key"},
         "redis": {"url": "rediss://redis.example:6379", "passwordSecret": "r", "caSecret": "ca"},
+    },
+    "insight": {
+        "enabled": True,
+        "settings": {"retention_days": 90},
+        "tokensSecret": "insight-tokens",
+        "certificateSecret": "insight-tls",
     },
     "agent": {"enabled": True, "config": 'log_level = "debug"\n'},
     "rules": {"packs": ["storage", "gpu"], "mode": "DryRun"},

@@ -13,7 +13,17 @@ from support.documented import ROOT
 PAGE = ROOT / "docs/development-examples.md"
 PATCHES = "development/examples"
 """Folder of the patches, as the page links to it."""
-PACKAGES = ("agent", "defender", "devtools", "kubenode", "machine", "remedy", "rules", "simulation")
+PACKAGES = (
+    "agent",
+    "defender",
+    "devtools",
+    "insight",
+    "kubenode",
+    "machine",
+    "remedy",
+    "rules",
+    "simulation",
+)
 RUN_SECONDS = 300
 STALE = """The patch of example {name} no longer fits the tree. Refresh it as
 docs/development-examples.md, section "Refresh an example", says. git apply:

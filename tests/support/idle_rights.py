@@ -35,6 +35,13 @@ class Idle:
 
 
 IDLE: tuple[Idle, ...] = (
+    # The first day has no receiver of the stream.
+    Idle(
+        REMEDY,
+        "list watch",
+        "permits.kubenode.io",
+        "insight/test_program.py::test_outage_of_insight_loses_no_event",
+    ),
     # An agent runs on a host of its own.
     Idle(
         AGENT,

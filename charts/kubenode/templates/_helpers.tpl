@@ -295,6 +295,17 @@ spec:
 {{- with .Values.remedy.receiversSecret }}
 - --receivers-file=/etc/kubenode/receivers/receivers.yaml
 {{- end }}
+{{- with .Values.remedy.stream }}
+{{- if .url }}
+- --stream-url={{ .url }}
+{{- if .tokenSecret }}
+- --stream-token-file=/etc/kubenode/stream-token/token
+{{- end }}
+{{- if .caSecret }}
+- --stream-ca-file=/etc/kubenode/stream-ca/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.providersSecret }}
 - --providers-file=/etc/kubenode/providers/providers.yaml
 {{- end }}

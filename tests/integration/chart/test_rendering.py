@@ -400,3 +400,29 @@ def test_kustomize_installs_what_helm_installs(helm: Helm, tmp_path: Path) -> No
     kinds = {ident(one) for one in documents(helm.done("show", "crds", CHART))}
     charted = {ident(one) for one in helm.rendered(BY_OPERATOR) if not is_hook(one)}
     assert plain == kinds | charted | {"Namespace//kubenode-system"}
+
+
+def test_insight_stores_in_the_database_of_its_secret_or_on_a_volume(helm: Helm) -> None:
+    given = {**EVERYTHING["insight"], "databaseSecret": "postgresql"}
+    for values, flag, claims in (
+        (EVERYTHING["insight"], "--database-url=sqlite:////var/lib/kubenode/insight.db", 1),
+        (given, "--database-url-file=/etc/kubenode/database/url", 0),
+    ):
+        objects = helm.rendered({"insight": values})
+        pods = dict(pod_specs(objects))
+        [container] = pods["Deployment/kubenode-system/kubenode-insight"]["containers"]
+        assert flag in container["args"]
+        assert len([one for one in objects if one["kind"] == "PersistentVolumeClaim"]) == claims
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"certificateSecret": "tls"}, "insight.tokensSecret"),
+        ({"tokensSecret": "t"}, "insight.certificateSecret"),
+    ],
+)
+def test_insight_that_anybody_could_read_is_refused(
+    helm: Helm, values: Object, message: str
+) -> None:
+    assert message in helm.refused({"insight": {"enabled": True, **values}})

@@ -37,6 +37,7 @@ ELSEWHERE = {
     ("providers", "check"): "tests/integration/providers",
     ("defender", "simulate"): "tests/integration/cli/test_defender_status.py",
     ("component", "plan"): "tests/integration/machine/componentset",
+    ("insight",): "tests/integration/insight/test_program.py",
 }
 """They serve until they are stopped, or need a host, an operator or files of a site."""
 READS = {"list", "sets", "events", "explain", "lint", "test", "schema", "replay"}

@@ -27,7 +27,7 @@ from kubenode.runtime.settings_model import (
 
 RUNNER = CliRunner()
 RELEASED = json.loads(Path(__file__).with_name("run_flags.json").read_text(encoding="utf-8"))
-"""Flags before they were derived from the models: names to metavar, help text and panel."""
+"""Flags of earlier commits: names to metavar, help text and panel."""
 MODELS: dict[str, type[Settings]] = {
     "all": EverythingFlags,
     "remedy": RemedyFlags,

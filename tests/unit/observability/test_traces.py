@@ -176,7 +176,16 @@ def test_while_nobody_collects_nothing_is_computed_and_no_header_is_sent() -> No
 
 def test_one_module_alone_imports_opentelemetry() -> None:
     """And it is imported where an address is set: see kubenode.cli.traces."""
-    packages = ("agent", "defender", "kubenode", "machine", "remedy", "rules", "simulation")
+    packages = (
+        "agent",
+        "defender",
+        "insight",
+        "kubenode",
+        "machine",
+        "remedy",
+        "rules",
+        "simulation",
+    )
     files = [file for name in packages for file in (ROOT / name).rglob("*.py")]
     found = {str(f.relative_to(ROOT)) for f in files if IMPORTS.search(f.read_text())}
     assert found == {"kubenode/runtime/telemetry/otlp.py"}

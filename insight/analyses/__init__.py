@@ -1,0 +1,1 @@
+"""The analyses: each is one query over the store."""

@@ -1,0 +1,1 @@
+"""The receiver of the stream, and the API of the analyses."""

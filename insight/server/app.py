@@ -1,0 +1,169 @@
+"""HTTP endpoints of Insight.
+
+    POST /v1/events     a batch of CloudEvents of the stream; 200 means that all are stored
+    GET  /v1/faults     ?by=class&every=day
+    GET  /v1/healing
+    GET  /v1/lemons     ?min=3
+
+Analyses take ?since= and ?until=, and answer {"since", "until", "rows"}. Senders and readers have
+different tokens: a cluster that sends events cannot read those of others. Every temporary failure
+is 503, which the sender of the stream repeats.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from insight.analyses.faults import FaultProperty, Interval, count_faults
+from insight.analyses.healing import healing
+from insight.analyses.lemons import lemons
+from insight.analyses.period import Period
+from insight.server.metrics import InsightMetrics, InsightRefusal
+from insight.server.requests import BadRequest, read_choice, read_least, read_period
+from insight.store.database import StoreUnavailable, database_errors
+from insight.store.event_store import EventStore
+from insight.store.rows import MalformedEvent, read_batch
+from kubenode.runtime.bearer import bearer_token
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.httplimits import BodyBudgetFull, TooLong, TooSlow, read_body
+from kubenode.runtime.kube.reviews import Unverified
+from kubenode.runtime.token_files import TokenFiles
+
+log = logging.getLogger(__name__)
+
+LONGEST_BODY = 8 * 2**20
+AGAIN_SECONDS = "5"
+HOW_TO_SHOW = "show who you are: Authorization: Bearer TOKEN"
+
+Analysis = Callable[[Connection, Period, Mapping[str, str]], list[Any]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class NoCredentials(Exception):
+    """The token is missing or unknown."""
+
+
+class InsightEndpoints:
+    """The endpoints as an ASGI application.
+
+    senders, readers: tokens; None lets anyone in, for loopback only
+    writing, reading: executors, because the database blocks. A write may go on after its request
+        was cancelled; loading is idempotent, so it may.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        engine: Engine,
+        clock: Clock,
+        metrics: InsightMetrics,
+        *,
+        senders: TokenFiles | None,
+        readers: TokenFiles | None,
+        writing: Executor,
+        reading: Executor,
+    ) -> None:
+        self._store, self._engine, self._clock, self._metrics = store, engine, clock, metrics
+        self._senders, self._readers = senders, readers
+        self._writing, self._reading = writing, reading
+
+    def app(self) -> Starlette:
+        return Starlette(
+            routes=[
+                Route("/v1/events", self._answered(self._take), methods=["POST"]),
+                Route("/v1/faults", self._answered(self._analysis(_faults)), methods=["GET"]),
+                Route("/v1/healing", self._answered(self._analysis(_healing)), methods=["GET"]),
+                Route("/v1/lemons", self._answered(self._analysis(_lemons)), methods=["GET"]),
+            ]
+        )
+
+    def _answered(self, endpoint: Endpoint) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except Exception as error:  # noqa: BLE001  every known failure has its answer
+                return self._refusal(error)
+
+        return answer
+
+    async def _take(self, request: Request) -> Response:
+        _authenticate(request, self._senders)
+        batch = read_batch(await read_body(request, LONGEST_BODY))
+        load = partial(self._store.load, batch, self._clock.now())
+        with self._metrics.seconds.time():
+            result = await asyncio.get_running_loop().run_in_executor(self._writing, load)
+        self._metrics.loaded(result)
+        return JSONResponse(msgspec.to_builtins(result))
+
+    def _analysis(self, analysis: Analysis) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            _authenticate(request, self._readers)
+            query = request.query_params
+            period = read_period(query, self._clock.now())
+            run = partial(self._rows, analysis, period, query)
+            rows = await asyncio.get_running_loop().run_in_executor(self._reading, run)
+            body = {"since": period.since, "until": period.until, "rows": rows}
+            return Response(msgspec.json.encode(body), media_type="application/json")
+
+        return answer
+
+    def _rows(self, analysis: Analysis, period: Period, query: Mapping[str, str]) -> list[Any]:
+        with database_errors(), self._engine.connect() as connection:
+            return analysis(connection, period, query)
+
+    def _refusal(self, error: Exception) -> Response:
+        code, reason = _refusal_of(error)
+        self._metrics.refusals.labels(reason).inc()
+        headers = {"Retry-After": AGAIN_SECONDS} if code == 503 else {}
+        if code == 401:
+            headers = {"WWW-Authenticate": "Bearer", "Connection": "close"}
+        return JSONResponse({"message": str(error)[:2000]}, code, headers)
+
+
+def _authenticate(request: Request, tokens: TokenFiles | None) -> None:
+    """Raise NoCredentials or Unverified unless the request has a known token."""
+    if tokens is None:
+        return
+    token = bearer_token(request.headers.get("authorization", ""))
+    if not token or not tokens.names_of(token):
+        raise NoCredentials(HOW_TO_SHOW)
+
+
+def _faults(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
+    by = read_choice(query, "by", FaultProperty, FaultProperty.CLASS)
+    interval = read_choice(query, "every", Interval, Interval.DAY)
+    return count_faults(connection, period, by, interval)
+
+
+def _healing(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
+    return healing(connection, period)
+
+
+def _lemons(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
+    return lemons(connection, period, read_least(query))
+
+
+def _refusal_of(error: Exception) -> tuple[int, InsightRefusal]:
+    match error:
+        case NoCredentials():
+            return 401, InsightRefusal.UNAUTHORIZED
+        case MalformedEvent() | BadRequest() | ClientDisconnect():
+            return 400, InsightRefusal.MALFORMED
+        case TooLong():
+            return 413, InsightRefusal.TOO_LARGE
+        case TooSlow():
+            return 408, InsightRefusal.TOO_SLOW
+        case StoreUnavailable() | BodyBudgetFull() | Unverified():
+            return 503, InsightRefusal.UNAVAILABLE
+        case _:
+            raise error

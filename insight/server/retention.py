@@ -1,0 +1,63 @@
+"""Deletes expired events, and reports whether the database answers."""
+
+import asyncio
+import logging
+from concurrent.futures import Executor
+from functools import partial
+
+from insight.server.metrics import InsightMetrics
+from insight.store.database import StoreUnavailable
+from insight.store.event_store import EventStore
+from kubenode.runtime.clock import Clock
+
+log = logging.getLogger(__name__)
+
+CHECK_SECONDS = 10.0
+DELETE_SECONDS = 3600.0
+
+
+class RetentionPart:
+    """A Part. It shares the executor of writes, so that SQLite has one writer."""
+
+    name = "retention"
+
+    def __init__(
+        self, store: EventStore, clock: Clock, metrics: InsightMetrics, writing: Executor
+    ) -> None:
+        self._store, self._clock, self._metrics, self._writing = store, clock, metrics, writing
+        self._trouble = "the database has not answered yet"
+
+    async def run(self) -> None:
+        delete_at = self._clock.monotonic()
+        while True:
+            await self._check()
+            if not self._trouble and self._clock.monotonic() >= delete_at:
+                delete_at = self._clock.monotonic() + DELETE_SECONDS
+                await self._delete()
+            await self._clock.sleep(CHECK_SECONDS)
+
+    def ready(self) -> str:
+        """Return why the store cannot be used, "" if it can."""
+        return self._trouble
+
+    async def _check(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._writing, self._store.check)
+        except StoreUnavailable as error:
+            if not self._trouble:
+                log.warning("the database does not answer", extra={"why": str(error)})
+            self._trouble = f"the database does not answer: {error}"
+        else:
+            self._trouble = ""
+
+    async def _delete(self) -> None:
+        delete = partial(self._store.delete_expired, self._clock.now())
+        try:
+            count = await asyncio.get_running_loop().run_in_executor(self._writing, delete)
+        except StoreUnavailable as error:
+            log.warning("expired events are not deleted", extra={"why": str(error)})
+            return
+        self._metrics.deleted.inc(count)
+        if count:
+            log.info("expired events are deleted", extra={"events": count})

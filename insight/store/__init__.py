@@ -1,0 +1,1 @@
+"""The store: one schema in SQLite or PostgreSQL, with migrations."""

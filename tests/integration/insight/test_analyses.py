@@ -1,0 +1,18 @@
+"""The analyses in a real PostgreSQL give what a computation from the raw events gives."""
+
+import pytest
+from sqlalchemy import Engine
+from support.insight_checks import check_faults, check_healing, check_lemons, filled
+
+from insight.analyses.faults import FaultProperty, Interval
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+
+def test_every_analysis_equals_a_computation_from_the_events(engine: Engine) -> None:
+    filled(engine)
+    check_healing(engine)
+    check_lemons(engine)
+    for by in FaultProperty:
+        for interval in Interval:
+            check_faults(engine, by, interval)

@@ -1,0 +1,47 @@
+"""The analyses in SQLite give what a computation from the raw events gives."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import Engine
+from support.clock import T0
+from support.insight_checks import check_faults, check_healing, check_lemons, filled
+from support.insight_history import opened_store
+
+from insight.analyses.faults import FaultProperty, Interval, count_faults
+from insight.analyses.healing import healing
+from insight.analyses.lemons import lemons
+from insight.analyses.period import Period
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    made = opened_store(f"sqlite:///{tmp_path_factory.mktemp('store')}/insight.db")
+    filled(made)
+    yield made
+    made.dispose()
+
+
+def test_healing_equals_a_computation_from_the_events(engine: Engine) -> None:
+    check_healing(engine)
+
+
+@pytest.mark.parametrize("by", FaultProperty)
+@pytest.mark.parametrize("interval", Interval)
+def test_faults_equal_a_computation_from_the_events(
+    engine: Engine, by: FaultProperty, interval: Interval
+) -> None:
+    check_faults(engine, by, interval)
+
+
+def test_lemons_equal_a_computation_from_the_events(engine: Engine) -> None:
+    check_lemons(engine)
+
+
+def test_period_without_events_gives_no_rows(engine: Engine) -> None:
+    period = Period(T0 - timedelta(days=9), T0 - timedelta(days=8))
+    with engine.connect() as connection:
+        assert healing(connection, period) == []
+        assert count_faults(connection, period, FaultProperty.ZONE, Interval.DAY) == []
+        assert lemons(connection, period, 1) == []
