@@ -27,7 +27,7 @@ from kubenode.runtime.clock import Clock
 
 MANY = 20
 """Values of one label that are shown separately."""
-MOST_POLICIES = 50
+MOST_POLICIES = 32
 """Policies whose budgets and breakers are shown. A cluster has a few."""
 MOST_GROUPS, MOST_CLUSTERS = 8, 32
 """Groups of clusters, and silent clusters of each, that are shown: the first by name."""
