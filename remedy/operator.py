@@ -114,6 +114,7 @@ from remedy.remedier.leases import (
 )
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import RemedierMetrics as RemedierMetrics
+from remedy.remedier.unread_lines import UnreadLines
 from remedy.remedier.unreadable import UnreadableReporter
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
@@ -198,6 +199,7 @@ class RemedyOperator:
         self._audit, self._restored, self._unverified = audit, restored, unverified
         self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
         self.events = NodeEventSources(kube, clock, informer)
+        self.events.nodes.add_handler(UnreadLines(registry).changed)
 
         def of(kind: type[Resource]) -> Informer[Any]:
             return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)
