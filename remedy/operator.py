@@ -8,20 +8,11 @@ act, and start once the lease is held.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from defender.client import Permits
-from kubenode.api.base import API_VERSION, Resource
 from kubenode.api.v1alpha1 import (
-    AgentAssignment,
-    HostEvent,
-    HostProbe,
-    KubeNodeRemediation,
-    Machine,
-    NodeRecord,
-    NodeRemedier,
     RemedyOperationJob,
 )
 from kubenode.providers.registry import Providers
@@ -35,27 +26,24 @@ from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.disruption.wakes import HolderWakes, wake_by_name
 from kubenode.runtime.drain.policy import Protection
 from kubenode.runtime.fence import Fence, leads
-from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import MakeInformer
-from kubenode.runtime.kube.objects import Node, structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
 from remedy import mappers
 from remedy.assignments.leases import AgentLeases
-from remedy.assignments.writer import NODES_OF_AGENT, AssignmentWriter
+from remedy.assignments.writer import AssignmentWriter
 from remedy.handover.access import Handovers
 from remedy.hostdoctor.desk import HostEventService as EventDesk
-from remedy.hostdoctor.machines import MachineView
 from remedy.hostdoctor.metrics import HostDoctorMetrics as HostDoctorMetrics
 from remedy.hostdoctor.sweep import OpenEvents, Sweep
-from remedy.hostprobes.controller import NODE_INDEX, Asker
-from remedy.hostprobes.desk import WITNESS_INDEX, ProbeService
+from remedy.hostprobes.controller import Asker
+from remedy.hostprobes.desk import ProbeService
 from remedy.hostprobes.metrics import ProbeMetrics as ProbeMetrics
 from remedy.hostprobes.schedule import unanswered
-from remedy.hostprobes.witnesses import part_of
+from remedy.informers import RemedyInformers
 from remedy.job.audit import PART, JobAudit
 from remedy.job.clockterm import ClockTerm
 from remedy.job.cluster import ClusterEffects, ClusterWorld, DefenderLeave, JobEvents
@@ -67,7 +55,7 @@ from remedy.job.metrics import HoldCollector
 from remedy.job.metrics import JobMetrics as JobMetrics
 from remedy.job.migration.access import PodAccess
 from remedy.job.migration.acts import PodAct
-from remedy.job.migration.cordon_index import CORDONING, cordoning
+from remedy.job.migration.cordon_index import CORDONING
 from remedy.job.model import Job
 from remedy.job.nodes import NodeAccess
 from remedy.job.notices import COMPONENT, Notices
@@ -93,25 +81,15 @@ from remedy.registry.metrics import EngineCollector
 from remedy.registry.registry import RuleRegistry
 from remedy.registry.reporter import RuleStatusReporter
 from remedy.remediation.desk import Remediations
-from remedy.remedier.boots import Boots
 from remedy.remedier.build import agent_of
 from remedy.remedier.choice import shortest_max_age
-from remedy.remedier.clockoffsets import ClockOffsets
 from remedy.remedier.controller import Remedier
 from remedy.remedier.evaluator import Evaluator
-from remedy.remedier.event_sources import NodeEventSources
 from remedy.remedier.facts import FactStore
 from remedy.remedier.group_jobs import GroupJobs, describe_group
+from remedy.remedier.host_reports import HostReports
 from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
-from remedy.remedier.leases import (
-    AGENT_LEASES,
-    NODE_LEASES,
-    WATCH_SECONDS,
-    LeaseAges,
-    Renewal,
-    decode_renewal,
-)
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import RemedierMetrics as RemedierMetrics
 from remedy.remedier.unread_lines import UnreadLines
@@ -197,78 +175,53 @@ class RemedyOperator:
         self.telling = Telling(self.outside.receivers, clock, registry, self.outside.cluster)
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit, self._restored, self._unverified = audit, restored, unverified
-        self.nodes: Informer[Node] = informer(kube, paths.nodes(), structs(Node), clock=clock)
-        self.events = NodeEventSources(kube, clock, informer)
-        self.events.nodes.add_handler(UnreadLines(registry).changed)
-
-        def of(kind: type[Resource]) -> Informer[Any]:
-            return informer(kube, paths.custom(kind.resource.plural), kind.from_server, clock=clock)
-
-        self.remediers: Informer[NodeRemedier] = of(NodeRemedier)
-        self.jobs: Informer[RemedyOperationJob] = of(RemedyOperationJob)
-        self.node_records: Informer[NodeRecord] = of(NodeRecord)
-        self.host_events: Informer[HostEvent] = of(HostEvent)
-        self.probes: Informer[HostProbe] = of(HostProbe)
-        self.requests: Informer[KubeNodeRemediation] = of(KubeNodeRemediation)
-        self.assignments: Informer[AgentAssignment] = of(AgentAssignment)
-        self.machines: Informer[MachineView] = informer(
-            kube,
-            paths.custom(Machine.resource.plural),
-            structs(MachineView),
-            clock=clock,
-            name="machines of hosts",
+        self.informers = informers = RemedyInformers(kube, clock, informer)
+        informers.events.nodes.add_handler(UnreadLines(registry).changed)
+        self.hosts = HostReports(
+            informers, clock, self._enqueue_node, self._booted, self._clock_moved
         )
-        self.probes.add_index(NODE_INDEX, lambda probe: (probe.spec.node_name,))
-        self.probes.add_index(WITNESS_INDEX, part_of)
-        self.node_leases = self._leases(informer, NODE_LEASES)
-        self.agent_leases = self._leases(informer, AGENT_LEASES)
-        self.lease_ages = LeaseAges(self.node_leases, clock, self._enqueue_node, self._has_node)
-        self.agent_ages = LeaseAges(self.agent_leases, clock, expected=self._has_agent)
-        self.boots = Boots(self.agent_leases, clock, self._booted)
-        self.node_leases.add_handler(self.lease_ages.changed)
-        self.agent_leases.add_handler(self.agent_ages.changed)
-        self.agent_leases.add_handler(self.boots.changed)
-        self.clock_offsets = ClockOffsets(
-            self.agent_leases, self.agent_ages, agent_of, self._clock_is_off
-        )
-        self.agent_leases.add_handler(self.clock_offsets.changed)
-        mappers.index(self.jobs)
-        self.jobs.add_index(CORDONING, cordoning)
-        self._concerns = mappers.JobMapper(self.jobs)
+        self._concerns = mappers.JobMapper(informers.jobs)
         self.recorder = EventRecorder(kube, COMPONENT, clock)
         desk = ProbeService(
-            kube, self.nodes, self.probes, self.lease_ages, self.agent_ages, providers, clock, fence
+            kube,
+            informers.nodes,
+            informers.probes,
+            self.hosts.node_ages,
+            self.hosts.agent_ages,
+            providers,
+            clock,
+            fence,
         )
         self.facts = FactStore(
-            self.nodes,
+            informers.nodes,
             lambda node: self.records.past(node),
             clock,
-            (self.events, self.host_events),
+            (informers.events, informers.host_events),
             self.settings.accept_single_engine,
             unanswered(providers=providers is not None),
-            self.lease_ages,
-            self.boots,
-            self.clock_offsets.of,
+            self.hosts.node_ages,
+            self.hosts.boots,
+            self.hosts.clock_offsets.of,
             lambda node: desk.agent_is_silent(agent_of(node)),
-            StoredEvents(self.node_records),
+            StoredEvents(informers.node_records),
             restored,
         )
         self.records = NodeRecords(
             kube,
-            self.node_records,
-            self.jobs,
-            self.nodes,
+            informers.node_records,
+            informers.jobs,
+            informers.nodes,
             DefenderLeave(permits),
             clock,
             fence,
             self.facts.events_until,
-            self.events.informers,
+            informers.events.informers,
             restored,
         )
         self.group_jobs = GroupJobs(self.facts.fleet, self.records.past, self._list_nodes_of_rule)
-        self.abandoned_marks = AbandonedMarks(kube, self.nodes, self.jobs, clock, fence)
-        self.jobs.add_handler(self.records.job_changed)
-        self.node_records.add_handler(self.records.record_changed)
+        self.abandoned_marks = AbandonedMarks(kube, informers.nodes, informers.jobs, clock, fence)
+        informers.jobs.add_handler(self.records.job_changed)
+        informers.node_records.add_handler(self.records.record_changed)
         self.engine = RuleEngineThread(diagnoser, clock)
         remedier_metrics = RemedierMetrics(registry)
         unreadable = self.facts.unreadable
@@ -276,16 +229,16 @@ class RemedyOperator:
             self.engine, self.facts.facts, clock, remedier_metrics, unreadable
         )
         self.rules = RuleRegistry(
-            self.remediers,
-            self.jobs,
-            self.nodes,
+            informers.remediers,
+            informers.jobs,
+            informers.nodes,
             self.engine,
             clock,
             self.recorder,
             accept_single_engine=self.settings.accept_single_engine,
             node_keys=self.settings.node_keys,
         )
-        self.asker = Asker(kube, self.probes, clock, fence, ProbeMetrics(registry), desk)
+        self.asker = Asker(kube, informers.probes, clock, fence, ProbeMetrics(registry), desk)
         self.decider = self._decider(remedier_metrics)
         self.remedier = self._remedier()
         remedier_metrics.unattended.set_function(lambda: float(len(self.decider.unattended)))
@@ -294,14 +247,21 @@ class RemedyOperator:
         self.assigning = self._assignments()
         self.owning = self._lease_owners()
         self.questions = self._controller("host-probe", self.asker.reconcile, 8)
-        self.questions.watch(self.probes, self.asker.noticed)
+        self.questions.watch(informers.probes, self.asker.noticed)
         self.host_doctor_metrics = HostDoctorMetrics(registry)
         self.desk = EventDesk(
-            kube, self.nodes, self.host_events, clock, self.host_doctor_metrics, self.recorder
+            kube,
+            informers.nodes,
+            informers.host_events,
+            clock,
+            self.host_doctor_metrics,
+            self.recorder,
         )
-        self.machines.add_handler(lambda name, old, new: self.desk.machine_changed(old, new))
-        self.remediations = Remediations(kube, self.requests, self.jobs, self.desk, clock, fence)
-        self.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
+        informers.machines.add_handler(lambda name, old, new: self.desk.machine_changed(old, new))
+        self.remediations = Remediations(
+            kube, informers.requests, informers.jobs, self.desk, clock, fence
+        )
+        informers.host_events.add_handler(OpenEvents(self.host_doctor_metrics).changed)
         self.sweep = self._sweep()
         self.keeper = self._keeper()
         self.recording = self._recording()
@@ -309,55 +269,28 @@ class RemedyOperator:
         self.job = self._jobs(permits, JobMetrics(registry))
         kind = RemedyOperationJob.resource.kind
         self.wakes = HolderWakes("wakes", permits, wake_by_name(kind, self._wake))
-        self.reports = RuleStatusReporter(kube, self.remediers, self.rules, clock, fence)
+        self.reports = RuleStatusReporter(kube, informers.remediers, self.rules, clock, fence)
         self.reporter = self._reporter()
         self.teller = self._teller()
         self.unreadable = self._unreadable()
         self.rules.on_load.append(self._rules_loaded)
         registry.register(EngineCollector(diagnoser))
         registry.register(FactCollector(self.facts))
-        registry.register(HoldCollector(lambda: self.jobs.cache.values(), clock))
+        registry.register(HoldCollector(lambda: informers.jobs.cache.values(), clock))
         if runtime is not None:
-            for each in (
-                *self._informers,
-                self.requests,
-                self.assignments,
-                self.machines,
-                self.node_leases,
-                self.agent_leases,
-            ):
+            for each in informers.all:
                 runtime.informer(each)
             runtime.recorder(self.recorder)
-
-    @property
-    def _informers(self) -> tuple[Informer[Any], ...]:
-        return (
-            self.nodes,
-            *self.events.informers,
-            self.remediers,
-            self.jobs,
-            self.node_records,
-            self.host_events,
-            self.probes,
-        )
-
-    @property
-    def _witnesses(self) -> tuple[Part, ...]:
-        """Parts that detect silent hosts. Without them Lease ages are unknown, and rules continue;
-        jobs begin once the agents' Leases were read.
-        """
-        return (self.node_leases, self.agent_leases, self.lease_ages, self.agent_ages)
 
     @property
     def ground(self) -> list[Part]:
         """Parts that may run without the lease, and end last, so that deciding parts still get
         answers.
         """
-        informers = (*self._informers, self.requests, self.assignments, self.machines)
         return [
-            *informers,
-            self.events.attach.controller,
-            *self._witnesses,
+            *self.informers.all,
+            self.informers.events.attach.controller,
+            *self.hosts.parts,
             self.recorder,
             self.evaluator,
             self.telling,
@@ -393,12 +326,8 @@ class RemedyOperator:
         return self.ready() or (self._sees() and not leads(self._fence))
 
     def _sees(self) -> bool:
-        """Report whether the needed caches are current. Events are not needed: without them only
-        their leaves are unknown.
-        """
-        events = self.events.informers
-        needed = (informer for informer in self._informers if informer not in events)
-        return all(informer.fresh() for informer in needed) and self.boots.known()
+        """Report whether the needed caches are current."""
+        return self.informers.fresh() and self.hosts.boots.known()
 
     def settled(self) -> bool:
         """Report whether it is ready and has evaluated every node."""
@@ -406,17 +335,6 @@ class RemedyOperator:
 
     def close(self) -> None:
         self.engine.close()
-
-    def _leases(self, informer: MakeInformer, namespace: str) -> Informer[Renewal]:
-        return informer(
-            self._kube,
-            paths.leases(namespace),
-            decode_renewal,
-            clock=self._clock,
-            name=f"leases of {namespace}",
-            watch_seconds=WATCH_SECONDS,
-            resync=None,
-        )
 
     def _controller(self, name: str, reconcile: Reconcile, workers: int) -> Controller:
         queue: WorkQueue[str] = WorkQueue(self._clock, rate=2000.0, burst=20_000.0)
@@ -441,13 +359,13 @@ class RemedyOperator:
         return describe_group(group, self.group_jobs.nodes(group, matching))
 
     def _list_nodes_of_rule(self, rule: str) -> list[str]:
-        return [job.spec.node_name for job in self.jobs.by(mappers.JOBS_OF_RULE, rule)]
+        return [job.spec.node_name for job in self.informers.jobs.by(mappers.JOBS_OF_RULE, rule)]
 
     def _decider(self, metrics: RemedierMetrics) -> Remedier:
         return Remedier(
             self._kube,
-            self.nodes,
-            self.jobs,
+            self.informers.nodes,
+            self.informers.jobs,
             self.facts,
             self.evaluator,
             self.rules,
@@ -463,46 +381,55 @@ class RemedyOperator:
     def _remedier(self) -> Controller:
         remedier, concerned = self.decider, mappers.NodeMapper(self.facts)
         controller = self._controller("remedier", self._decide, self.settings.deciders)
-        controller.watch(self.nodes, remedier.noticed)
+        controller.watch(self.informers.nodes, remedier.noticed)
         self._watch_events(controller, concerned.event)
-        controller.watch(self.host_events, concerned.host_event)
-        controller.watch(self.probes, concerned.probe)
-        controller.watch(self.jobs, concerned.job)
-        controller.watch(self.node_records, concerned.record)
+        controller.watch(self.informers.host_events, concerned.host_event)
+        controller.watch(self.informers.probes, concerned.probe)
+        controller.watch(self.informers.jobs, concerned.job)
+        controller.watch(self.informers.node_records, concerned.record)
         return controller
 
     def _watch_events(self, controller: Controller, concerned: Mapper) -> None:
         """Enqueue the objects that Events concern. Decisions continue without Events."""
-        for source in (self.events.nodes, self.events.pods):
+        for source in (self.informers.events.nodes, self.informers.events.pods):
             controller.watch(source, concerned, awaited=False)
-        controller.follow(self.events.attach, concerned)
+        controller.follow(self.informers.events.attach, concerned)
 
     async def _decide(self, node: str) -> Result:
         """Reconcile the node once rules are loaded; loading them enqueues all nodes."""
         return await self.decider.reconcile(node) if self.rules.loaded.is_set() else DONE
 
     def _jobs(self, permits: Permits, metrics: JobMetrics) -> Controller:
-        store = JobStore(self._kube, self.jobs)
-        nodes = NodeAccess(self._kube, self.nodes, self.agent_ages, self.boots)
+        store = JobStore(self._kube, self.informers.jobs)
+        nodes = NodeAccess(
+            self._kube, self.informers.nodes, self.hosts.agent_ages, self.hosts.boots
+        )
         pods = PodAccess(
             self._kube,
             self.settings.protection,
             self._clock,
-            cordoning=lambda: len(self.jobs.by(CORDONING, CORDONING)),
+            cordoning=lambda: len(self.informers.jobs.by(CORDONING, CORDONING)),
             direct=self.telling.direct,
         )
         judge = Judge(self.evaluator, self.rules, self.facts, self._clock)
         power = PowerAccess(self._providers, self._clock, self.guard, nodes)
-        events = EventAccess(self.host_events, self.jobs, power, self._clock)
+        events = EventAccess(self.informers.host_events, self.informers.jobs, power, self._clock)
         replacing = Replacing(
-            self._kube, self.nodes, self._providers, self.boots.of, self.guard, nodes
+            self._kube,
+            self.informers.nodes,
+            self._providers,
+            self.hosts.boots.of,
+            self.guard,
+            nodes,
         )
         fencing = Fencing(self._kube)
         notices = Notices(self._kube, self._clock, self.telling, self._describe_group)
         others = Handovers(self._kube, self.outside.objects, self.telling.direct, self._clock)
         backs = Rollbacks(self._kube)
         hearing = Hearing(
-            (self.nodes, self.jobs), (self.node_leases, self.agent_leases), self._clock
+            (self.informers.nodes, self.informers.jobs),
+            (self.informers.node_leases, self.informers.agent_leases),
+            self._clock,
         )
         self.step_access = StepAccess(
             readers={
@@ -551,20 +478,20 @@ class RemedyOperator:
             woken=self._woken,
             audit=JobAudit(self._audit, self._clock),
         )
-        named = within_fault(job.reconcile, self.jobs.cache.get)
+        named = within_fault(job.reconcile, self.informers.jobs.cache.get)
         controller = self._controller("job", named, self.settings.actors)
-        controller.watch(self.jobs, self._concerns.job)
-        controller.watch(self.nodes, self._concerns.node)
+        controller.watch(self.informers.jobs, self._concerns.job)
+        controller.watch(self.informers.nodes, self._concerns.node)
         self._watch_events(controller, self._concerns.event)
-        controller.watch(self.host_events, self._concerns.host_event)
-        controller.watch(self.probes, self._concerns.probe)
-        controller.watch(self.node_records, self._concerns.record)
+        controller.watch(self.informers.host_events, self._concerns.host_event)
+        controller.watch(self.informers.probes, self._concerns.probe)
+        controller.watch(self.informers.node_records, self._concerns.record)
         return controller
 
     def _recording(self) -> Controller:
         controller = self._controller("node-record", self._record, 8)
         self.records.changed = controller.queue.add
-        controller.watch(self.nodes, self.abandoned_marks.noticed)
+        controller.watch(self.informers.nodes, self.abandoned_marks.noticed)
         return controller
 
     async def _record(self, node: str) -> Result:
@@ -579,54 +506,43 @@ class RemedyOperator:
 
     def _teller(self) -> Controller:
         teller = NotificationController(
-            self._kube, self.jobs, self.telling, self._clock, self._fence
+            self._kube, self.informers.jobs, self.telling, self._clock, self._fence
         )
         controller = self._controller("notifications", teller.reconcile, 2)
-        controller.watch(self.jobs, teller.noticed)
+        controller.watch(self.informers.jobs, teller.noticed)
         teller.attach(controller.queue)
         self.telling.notifier.on_end.append(lambda notice, end: self._enqueue_job(notice.job))
         return controller
 
     def _unreadable(self) -> UnreadableReporter:
-        kinds: list[tuple[str, str, Informer[Any]]] = [("Node", "v1", self.nodes)]
-        kinds += [
-            (kind.resource.kind, API_VERSION, informer)
-            for kind, informer in (
-                (NodeRemedier, self.remediers),
-                (RemedyOperationJob, self.jobs),
-                (HostEvent, self.host_events),
-                (HostProbe, self.probes),
-                (KubeNodeRemediation, self.requests),
-            )
-        ]
         return UnreadableReporter(
-            self.facts.unreadable, kinds, self._uid_of, self.recorder, self._clock
+            self.facts.unreadable, self.informers.kinds(), self._uid_of, self.recorder, self._clock
         )
 
     def _uid_of(self, node: str) -> str:
-        known = self.nodes.get(node)
+        known = self.informers.nodes.get(node)
         return known.metadata.uid if known is not None else ""
 
     def _sweep(self) -> Controller:
         sweep = Sweep(self.desk, self._clock, self._fence)
         controller = self._controller("host-events", sweep.reconcile, 8)
-        controller.watch(self.host_events)
+        controller.watch(self.informers.host_events)
         sweep.attach(controller.queue)
         return controller
 
     def _enqueue_job(self, job: str) -> None:
         """Enqueue a job that may wait for a notification."""
-        if job in self.jobs.cache:
+        if job in self.informers.jobs.cache:
             self.job.queue.add(job)
 
     def _assignments(self) -> Controller:
         writer = AssignmentWriter(
             self._kube,
-            self.nodes,
-            self.jobs,
-            self.probes,
-            self.agent_leases,
-            self.assignments,
+            self.informers.nodes,
+            self.informers.jobs,
+            self.informers.probes,
+            self.informers.agent_leases,
+            self.informers.assignments,
             self._clock,
             self._fence,
         )
@@ -637,9 +553,9 @@ class RemedyOperator:
     def _lease_owners(self) -> Controller:
         leases = AgentLeases(
             self._kube,
-            self.nodes,
-            self.agent_leases,
-            self.agent_ages,
+            self.informers.nodes,
+            self.informers.agent_leases,
+            self.hosts.agent_ages,
             self._clock,
             self._fence,
             self._audit,
@@ -648,14 +564,8 @@ class RemedyOperator:
         leases.attach(controller)
         return controller
 
-    def _has_node(self, name: str) -> bool:
-        return name in self.nodes.cache or not self.nodes.synced.is_set()
-
-    def _has_agent(self, name: str) -> bool:
-        return bool(self.nodes.by(NODES_OF_AGENT, name)) or not self.nodes.synced.is_set()
-
     def _keeper(self) -> Controller:
-        keeper = Keeper(self._kube, self.remediers, self.facts.wide, self._fence)
+        keeper = Keeper(self._kube, self.informers.remediers, self.facts.wide, self._fence)
         controller = self._controller("inferred-facts", keeper.reconcile, 1)
         keeper.attach(controller.queue)
         return controller
@@ -673,25 +583,25 @@ class RemedyOperator:
         for job in self._concerns.of_agent(agent):
             self.job.queue.add(job)
 
-    def _clock_is_off(self, agent: str) -> None:
+    def _clock_moved(self, agent: str) -> None:
         """Enqueue the node after its clock offset passed a bound in some rule. A Machine's agent
         has another name than its node: such a node is evaluated with its next change.
         """
-        if self.nodes.get(agent) is not None:
+        if self.informers.nodes.get(agent) is not None:
             self._enqueue_node(agent)
 
     def _wake(self, job: str) -> None:
         """Enqueue a job for which Kube Defender reserves a slot."""
-        if job in self.jobs.cache:
+        if job in self.informers.jobs.cache:
             self._woken.add(job)
             self.job.queue.add(job)
 
     def _rules_loaded(self) -> None:
         self.facts.rules_loaded(self.rules.loaded_rules())
-        self.clock_offsets.rules_loaded(self.rules.loaded_rules().values())
+        self.hosts.clock_offsets.rules_loaded(self.rules.loaded_rules().values())
         self.facts.shortest_max_age = shortest_max_age(self.rules.active().values())
-        for node in mappers.latest_first(self.nodes.cache.values(), self._clock.now()):
+        for node in mappers.latest_first(self.informers.nodes.cache.values(), self._clock.now()):
             self.remedier.queue.add_idle(node)
-        for name, job in self.jobs.cache.items():
+        for name, job in self.informers.jobs.cache.items():
             if not job.status.phase.closed:
                 self.job.queue.add(name)

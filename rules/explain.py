@@ -5,19 +5,24 @@ of a wider scope are read from FactSet.inferred. `explained` returns data, `expl
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kubenode.api.duration import format_duration
+from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
+from kubenode.api.v1alpha1.window import TimeWindow
 from rules.atoms import Atom, CountedFact, LeafReading, compares, describe, read
 from rules.builtin import BUILTIN, SAME_FAULT
 from rules.facts import FactSet
 from rules.leaves.compare import PROBE
+from rules.leaves.describe import windowed
 from rules.leaves.result import earliest
 from rules.leaves.state import STALE, ago, state
+from rules.leaves.window import DUSK, opens_at
 from rules.program import RuleProgram, RuleVersion, stored_facts
 from rules.truth import Truth
 
@@ -58,6 +63,7 @@ class RuleExplanation:
     matches: truth of the evidence, without guards
     missing: what keeps the evidence from being true, one sentence each; empty if it is true
     blocked_by: guards that hold the rule back because they are true, one sentence each
+    limits: when jobs may begin and how many there are, one sentence each
     unknown_guards: the same of guards that are not known, which hold it back only while their
         answer is awaited
     flips_at: when time alone changes a reading; None: never
@@ -74,6 +80,7 @@ class RuleExplanation:
     blocked_by: tuple[str, ...] = ()
     unknown_guards: tuple[str, ...] = ()
     flips_at: datetime | None = None
+    limits: tuple[str, ...] = ()
 
     @property
     def matches(self) -> Truth:
@@ -90,6 +97,7 @@ class RuleExplanation:
             "missing": list(self.missing),
             "heldBy": list(self.blocked_by),
             "unknownGuards": list(self.unknown_guards),
+            "limits": list(self.limits),
         }
         for name, tree in (("when", self.evidence), ("unless", self.guards)):
             document |= {name: tree.to_json(self.now)} if tree is not None else {}
@@ -102,6 +110,7 @@ class RuleExplanation:
         lines += ["  when:", *_lines(self.evidence, self.now, 2)]
         if self.guards is not None:
             lines += ["  unless:", *_lines(self.guards, self.now, 2)]
+        lines += (f"  {limit}" for limit in self.limits)
         if self.missing:
             lines += ["  does not match; what is missing:", *(f"    {m}" for m in self.missing)]
         elif self.blocked_by:
@@ -140,7 +149,41 @@ def explained(
     if not facts.fresh:
         missing_ = (f"needs a current view of the node: {STALE}",)
     flips_at = earliest(*_flips(evidence), *(_flips(guards) if guards is not None else ()))
-    return RuleExplanation(*about, True, evidence, guards, missing_, blockers, unknown, flips_at)
+    return RuleExplanation(
+        *about,
+        selected=True,
+        evidence=evidence,
+        guards=guards,
+        missing=missing_,
+        blocked_by=blockers,
+        unknown_guards=unknown,
+        flips_at=flips_at,
+        limits=tuple(_limits(rule, now)),
+    )
+
+
+def _limits(rule: NodeRemedier, now: datetime) -> Iterator[str]:
+    """Yield what `window` and `once` say, and how the windows stand."""
+    spec = rule.spec
+    if spec.window is not None:
+        yield f"jobs begin in the window {_window(spec.window, now)}"
+    for rung in spec.ladder or ():
+        if rung.window is not None:
+            yield f"rung {rung.name} begins in the window {_window(rung.window, now)}"
+    if spec.once is not None:
+        within = format_duration(spec.once.within)
+        yield f"one job for each {spec.once.per} within {within}, not one for each node"
+
+
+def _window(window: TimeWindow, now: datetime) -> str:
+    match opens_at(window, now):
+        case None:
+            state = "open now"
+        case at if at == DUSK:
+            state = "never opens"
+        case at:
+            state = f"opens at {format_time(at)}"
+    return f"{windowed(window)}: {state}"
 
 
 def explain_tree(

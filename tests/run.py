@@ -1,17 +1,25 @@
-"""The whole suite, part by part: `python tests/run.py [pytest's options]`.
+"""Runs the whole suite, part by part: `python tests/run.py [--since COMMIT] [pytest's options]`.
 
 Tests with real components share the cores with each other and wait on real clocks. One of them
 that fails beside others is looked at once more, alone on the machine: it fails if it fails there
 too, and is named as unsteady if not. Unit tests have no second look, and no part has one when
 tests of more than MOST_AGAIN of its files fail.
+
+With --since, the suites of tests/e2e are those that the changes since COMMIT can break, and those
+whose turn it is today (e2e_selection.py).
 """
 
+import argparse
 import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from e2e_selection import SUITES, changed_since, selected
+
+from kubenode.runtime.clock import SystemClock
 
 REPOSITORY = Path(__file__).parents[1]
 MOST_AGAIN = 8
@@ -28,6 +36,13 @@ class Part:
     workers: tuple[str, ...] = ()
     waits: bool = True
     """On clocks and real components, so that it may be looked at again."""
+
+    def of(self, suites: frozenset[str]) -> "Part":
+        """Return the part with only `suites` of tests/e2e."""
+        if not self.tests[0].startswith("tests/e2e"):
+            return self
+        ours = {s for s in suites if (s in ALONE) == (self.tests == ALONE)}
+        return replace(self, tests=tuple(sorted(ours)))
 
 
 PARTS = (
@@ -70,9 +85,23 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
-def main(options: list[str]) -> int:
+def parts(since: str | None) -> list[Part]:
+    """Return the parts to run for the changes since a commit, which need not exist."""
+    changed = changed_since(since, REPOSITORY) if since else None
+    if changed is None:
+        return list(PARTS)
+    suites = selected(changed, SystemClock().now().toordinal())
+    for suite in sorted(SUITES.keys() - suites):
+        say(f"not selected by the changes since {since}: {suite}")
+    return [chosen for part in PARTS if (chosen := part.of(suites)).tests]
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
+    parser.add_argument("--since")
+    known, options = parser.parse_known_args(arguments)
     broken, unsteady = [], []
-    for part in PARTS:
+    for part in parts(known.since):
         holds, again = run(part, options)
         if not holds:
             broken.append(part.name)

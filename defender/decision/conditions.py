@@ -6,6 +6,8 @@ from datetime import datetime
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.conditions import ConditionUpdate, find_condition, set_conditions
 from kubenode.api.meta import Condition
+from kubenode.api.readiness import set_readiness
+from kubenode.api.v1alpha1 import DefenderPolicy
 
 NOT_ENFORCED = "NotEnforced"
 COMMON_CAUSE = "CommonCause"
@@ -16,7 +18,7 @@ COMMON_CAUSE = "CommonCause"
 def conditions(
     policy: LoadedPolicy, causes: Mapping[tuple[str, str], str], now: datetime
 ) -> list[Condition]:
-    """Return the conditions: those of others, and ours.
+    """Return the conditions: those of others, ours, and those that kstatus reads.
 
     CommonCause appears with the first common cause and then stays.
     """
@@ -24,7 +26,8 @@ def conditions(
     before, generation = policy.status.conditions, policy.metadata.generation
     if causes or find_condition(before, COMMON_CAUSE) is not None:
         updates[COMMON_CAUSE] = _common_cause(causes)
-    return set_conditions(before, updates.items(), generation=generation, now=now)
+    after = set_conditions(before, updates.items(), generation=generation, now=now)
+    return set_readiness(DefenderPolicy.__name__, after, generation=generation, now=now)
 
 
 def _not_enforced(policy: LoadedPolicy) -> ConditionUpdate:

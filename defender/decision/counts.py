@@ -5,12 +5,13 @@ node frees no slot. A permit with unknown scopes counts in each. Ledger and cens
 permits and nodes, and only these are counted again before the next answer.
 """
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from defender.decision.census import Census
+from defender.decision.clients import client_of
 from defender.decision.coverage import Coverage, Group, Key, ScopedLimit, classes_of
 from defender.decision.ledger import LedgerPermit, PermitLedger
 from defender.decision.limits.bucket import RateBucket, Taken
@@ -26,13 +27,23 @@ Anywhere = tuple[str, int]
 
 @dataclass(slots=True)
 class PermitCost:
-    """What one permit adds to the sums, so that it can be subtracted again."""
+    """What one permit adds to the sums, so that it can be subtracted again.
+
+    client: as of `client_of`.
+    """
 
     node: str
+    client: str | None
     keys: list[Key] = field(default_factory=list)
     anywhere: list[Anywhere] = field(default_factory=list)
     taken: list[tuple[Key, Taken]] = field(default_factory=list)
     taken_anywhere: list[tuple[Anywhere, Taken]] = field(default_factory=list)
+
+    @property
+    def places(self) -> Iterator[Key | Anywhere]:
+        """The limits in which the permit counts as open."""
+        yield from self.keys
+        yield from self.anywhere
 
 
 class LimitCounts:
@@ -46,6 +57,7 @@ class LimitCounts:
         self._entries: dict[str, PermitCost] = {}
         self._open: Counter[Key] = Counter()
         self._open_anywhere: Counter[Anywhere] = Counter()
+        self._open_by_client: defaultdict[Key | Anywhere, Counter[str]] = defaultdict(Counter)
         self._buckets: dict[Key, RateBucket] = {}
         self._scopes: dict[Anywhere, set[str]] = {}
         self._taken_anywhere: dict[Anywhere, set[Taken]] = {}
@@ -90,13 +102,14 @@ class LimitCounts:
         self._entries.clear()
         self._open.clear()
         self._open_anywhere.clear()
+        self._open_by_client.clear()
         self._buckets.clear()
         self._scopes.clear()
         self._taken_anywhere.clear()
         self._permits.update(permit.name for permit in self._ledger)
 
     def _enter(self, permit: LedgerPermit) -> None:
-        entry = self._entries[permit.name] = PermitCost(permit.node)
+        entry = self._entries[permit.name] = PermitCost(permit.node, client_of(permit.holder))
         for bound in self._bounds_of(permit):
             if permit.open and permit.counts_as(bound.classes):
                 entry.keys.append(bound.key)
@@ -107,6 +120,9 @@ class LimitCounts:
                     self._ensure_bucket(bound.key, bound.limit.rate).add(taken)
         if permit.scopes is None:
             self._enter_anywhere(permit, entry)
+        if entry.client is not None:
+            for place in entry.places:
+                self._open_by_client[place][entry.client] += 1
 
     def _enter_anywhere(self, permit: LedgerPermit, entry: PermitCost) -> None:
         for each, limit in self._limits_for(permit):
@@ -128,12 +144,23 @@ class LimitCounts:
         for key in entry.keys:
             if not self._open[key]:
                 del self._open[key]
+        if entry.client is not None:
+            self._leave_client(entry.client, entry.places)
         for each, taken in entry.taken_anywhere:
             self._taken_anywhere[each].discard(taken)
             for scope in list(self._scopes.get(each, ())):
                 self._remove((*each, scope), taken)
         for key, taken in entry.taken:
             self._remove(key, taken)
+
+    def _leave_client(self, client: str, places: Iterable[Key | Anywhere]) -> None:
+        for place in places:
+            counts = self._open_by_client[place]
+            counts[client] -= 1
+            if not counts[client]:
+                del counts[client]
+            if not counts:
+                del self._open_by_client[place]
 
     def _bounds_of(self, permit: LedgerPermit) -> Iterator[ScopedLimit]:
         """Yield the limits that count the permit, each in its scope."""
@@ -181,11 +208,30 @@ class LimitCounts:
 
     def used(self, bound: ScopedLimit, mine: LedgerPermit | None = None) -> int:
         """Return the number of open permits that count in the limit, without `mine`."""
-        policy, index, _ = bound.key
-        used = self._open[bound.key] + self._open_anywhere[policy, index]
-        if used and mine is not None and (entry := self._entries.get(mine.name)) is not None:
-            used -= bound.key in entry.keys or (policy, index) in entry.anywhere
-        return used
+        used = self._open[bound.key] + self._open_anywhere[bound.key[:2]]
+        return used - self._counts_in(bound, mine) if used else 0
+
+    def used_by(self, client: str, bound: ScopedLimit, mine: LedgerPermit | None = None) -> int:
+        """Return the number of the client's open permits that count in the limit, without
+        `mine`.
+        """
+        used = self._by_client(bound)[client]
+        theirs = mine is not None and client_of(mine.holder) == client
+        return used - (theirs and self._counts_in(bound, mine))
+
+    def greatest_use_by_client(self, bound: ScopedLimit) -> int:
+        """Return the number of open permits of the client that has the most in the limit."""
+        return max(self._by_client(bound).values(), default=0)
+
+    def _by_client(self, bound: ScopedLimit) -> Counter[str]:
+        inside = self._open_by_client.get(bound.key, Counter())
+        return inside + self._open_by_client.get(bound.key[:2], Counter())
+
+    def _counts_in(self, bound: ScopedLimit, permit: LedgerPermit | None) -> bool:
+        entry = None if permit is None else self._entries.get(permit.name)
+        if entry is None:
+            return False
+        return bound.key in entry.keys or bound.key[:2] in entry.anywhere
 
     def bucket(self, bound: ScopedLimit, rate: Rate) -> RateBucket:
         """Return the token bucket of the limit, which must not be changed."""

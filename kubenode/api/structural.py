@@ -30,6 +30,7 @@ from kubenode.api.duration import PATTERN as DURATION
 from kubenode.api.duration import format_duration
 from kubenode.api.freeform import scalar
 from kubenode.api.meta import TOO_EARLY
+from kubenode.api.readiness import RULES, UNOBSERVED
 from kubenode.api.v1alpha1.leaves import COMBINATORS, DEPTH, Expression, FactLeaf
 from kubenode.instants import FIRST_YEAR
 
@@ -79,6 +80,7 @@ def structural_schema(kind: type[Resource]) -> Schema:
 
 class _Writer:
     def __init__(self, kind: type[Resource]) -> None:
+        self._kind = kind.__name__
         self._json = kind.model_json_schema(by_alias=True)
         self._models = {model.__name__: model for model in models_of(kind)}
         self._described: set[str] = set()
@@ -94,6 +96,8 @@ class _Writer:
         }
         if "status" in fields:
             properties["status"] = self._field(fields["status"], View(defaults=False))
+        if self._kind in RULES:
+            properties["status"] |= {"default": dict(UNOBSERVED)}
         return {
             "description": plain(self._json["description"]),
             "type": "object",

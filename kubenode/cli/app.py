@@ -29,6 +29,7 @@ from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_cluster import record
 from kubenode.cli.run_app import run_app
+from kubenode.cli.verify_app import verify
 
 app = CommandGroup(
     name="kubenode",
@@ -47,9 +48,7 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-explain_app = CommandGroup(
-    help="Explain why KubeNode acts or does not act on a node, a job or a permit."
-)
+explain_app = CommandGroup(help="Explain the decisions about a node, a job or a permit.")
 app.add_typer(run_app, name="run")
 app.add_typer(rules_app, name="rules")
 app.add_typer(defender_app, name="defender")
@@ -258,6 +257,7 @@ def crds() -> None:
 
 
 app.command("record")(record)
+app.command("verify")(verify)
 
 
 def _event_classes() -> list[str]:

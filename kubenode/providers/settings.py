@@ -146,6 +146,9 @@ class RedfishAuth(StrEnum):
     SESSION = "Session"
 
 
+_BMC = "{bmc}"
+
+
 class RedfishSettings(Timeouts):
     type: Literal["redfish"]
     within: list[str] = Field(min_length=1)
@@ -154,7 +157,9 @@ class RedfishSettings(Timeouts):
     bmcs: dict[str, str] = Field(default_factory=dict)
     """Node name to BMC address, where it shall not come from an annotation."""
     username_file: str
+    """Path of a file. `{bmc}` stands for the BMC's name or address, with "-" for ":"."""
     password_file: str
+    """Like `username_file`. With `{bmc}` no BMC receives the password of another."""
     auth: RedfishAuth = RedfishAuth.BASIC
     ca_file: str = ""
     verify_tls: bool = True
@@ -163,6 +168,18 @@ class RedfishSettings(Timeouts):
     trust_annotations: bool = False
     """Take an address from a Node's annotation also where the system's HostName does not name the
     Node: empty, or not checked. Whoever has the kubelet's key may write the annotation."""
+
+    def credentials_of(self, host: str) -> tuple[str, str]:
+        """Return the files with the user name and the password for the BMC at `host`."""
+        part = host.replace(":", "-")
+        return self.username_file.replace(_BMC, part), self.password_file.replace(_BMC, part)
+
+    @field_validator("username_file", "password_file")
+    @classmethod
+    def _known_variable(cls, value: str) -> str:
+        if {"{", "}"} & set(value.replace(_BMC, "")):
+            raise refusal(f"{value!r} has an unknown variable: write {_BMC}, or no braces")
+        return value
 
     @field_validator("within")
     @classmethod

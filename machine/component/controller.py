@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubenode.api.conditions import set_condition
+from kubenode.api.readiness import set_readiness
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponent import COMPONENT_VALID
 from kubenode.runtime.components.wire import spec_of
@@ -60,13 +61,16 @@ class MachineComponents:
 
     def _status(self, component: MachineComponent, machines: int, sets: list[str]) -> Any:
         update = valid(spec_of(component.spec.model_dump(mode="json", by_alias=True)))
-        generation = component.metadata.generation
+        generation, now = component.metadata.generation, self._ground.clock.now()
         conditions = set_condition(
             component.status.conditions,
             COMPONENT_VALID,
             update,
             generation=generation,
-            now=self._ground.clock.now(),
+            now=now,
+        )
+        conditions = set_readiness(
+            MachineComponent.__name__, conditions, generation=generation, now=now
         )
         return {
             "observedGeneration": generation,

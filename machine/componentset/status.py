@@ -6,6 +6,7 @@ from datetime import datetime
 
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.readiness import set_readiness
 from kubenode.api.rollouts import STICKY
 from kubenode.api.v1alpha1 import MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import (
@@ -187,7 +188,8 @@ def _with_conditions(
 ) -> list[Condition]:
     generation = set_.metadata.generation
     before = set_.status.conditions
-    return set_conditions(before, updates.items(), generation=generation, now=now)
+    after = set_conditions(before, updates.items(), generation=generation, now=now)
+    return set_readiness(MachineComponentSet.__name__, after, generation=generation, now=now)
 
 
 def _condition(status: MachineComponentSetStatus, type_: Type) -> Condition | None:

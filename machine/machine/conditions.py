@@ -8,6 +8,8 @@ from datetime import datetime, timedelta
 
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import Condition, ConditionStatus
+from kubenode.api.readiness import set_readiness
+from kubenode.api.v1alpha1 import Machine
 from kubenode.api.v1alpha1.machinestatus import MachineConditionType
 from machine.machine.instanceready import FINAL
 from machine.machine.model import IMPORT_TIMEOUT, NODE_STARTUP_TIMEOUT, MachineObservation, Starting
@@ -156,5 +158,6 @@ def merged(
     generation: int,
     now: datetime,
 ) -> list[Condition]:
-    """Return the conditions with the updates. A transition time changes only with the status."""
-    return set_conditions(conditions, updates.items(), generation=generation, now=now)
+    """Return the conditions with the updates, and with those that kstatus reads."""
+    after = set_conditions(conditions, updates.items(), generation=generation, now=now)
+    return set_readiness(Machine.__name__, after, generation=generation, now=now)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from kubenode.api.conditions import ConditionUpdate, set_condition
+from kubenode.api.readiness import set_readiness
 from kubenode.api.v1alpha1 import Machine, MachineClass
 from kubenode.api.v1alpha1.machineclass import MACHINE_CLASS_READY
 from kubenode.providers.instances import InstanceError, InstanceProviders
@@ -50,13 +51,16 @@ class MachineClasses:
 
     def _status(self, class_: MachineClass) -> dict[str, Any]:
         generation = class_.metadata.generation
-        readiness = self._ready(class_)
+        readiness, now = self._ready(class_), self._ground.clock.now()
         conditions = set_condition(
             class_.status.conditions,
             MACHINE_CLASS_READY,
             readiness,
             generation=generation,
-            now=self._ground.clock.now(),
+            now=now,
+        )
+        conditions = set_readiness(
+            MachineClass.__name__, conditions, generation=generation, now=now
         )
         return {
             "observedGeneration": generation,

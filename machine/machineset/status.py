@@ -10,6 +10,7 @@ from typing import Any
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import ConditionStatus
 from kubenode.api.names import list_first
+from kubenode.api.readiness import set_readiness
 from kubenode.api.v1alpha1 import MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetStatus
 from machine.machineset.members import Crew, RemovalReason, SetObservation, SetTarget
@@ -43,8 +44,11 @@ def status(
         preserved=len(crew.preserved),
         made=max(made, before.made),
         selector=selector_text(machine_set),
-        conditions=set_conditions(
-            before.conditions, updates.items(), generation=generation, now=now
+        conditions=set_readiness(
+            MachineSet.__name__,
+            set_conditions(before.conditions, updates.items(), generation=generation, now=now),
+            generation=generation,
+            now=now,
         ),
     )
 

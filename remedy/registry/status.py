@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubenode.api.conditions import ConditionUpdate, set_conditions
+from kubenode.api.readiness import set_readiness
 from kubenode.api.v1alpha1 import Mode, NodeRemedier
 from kubenode.api.v1alpha1.noderemedier import (
     JobCounts,
@@ -59,6 +60,9 @@ def status_of(rule: NodeRemedier, standing: RuleState, now: datetime) -> NodeRem
     else:
         updates, generation = _updates(rule, standing), rule.metadata.generation
         conditions = set_conditions(conditions, updates.items(), generation=generation, now=now)
+    conditions = set_readiness(
+        NodeRemedier.__name__, conditions, generation=rule.metadata.generation, now=now
+    )
     return old.model_copy(
         update={
             "observed_generation": rule.metadata.generation,

@@ -216,6 +216,8 @@ class FactStore:
             self._unlearn(name)
             return True
         memory, now = self._node_memory.get(name), self._now()
+        if memory is not None and memory.uid != new.metadata.uid:
+            self._unlearn(name)
         if memory is None or memory.uid != new.metadata.uid:
             memory = self._node_memory[name] = NodeMemory.at_first_sight(new, now)
             if (window := self._strangers.pop(name, None)) is not None:
@@ -558,7 +560,7 @@ class FactStore:
         evaluate again.
         """
         now = self._now()
-        self._woken |= self.same_faults.learned(name, {}, now) | self.wide.learned(name, {}, now)
+        self._woken |= self.same_faults.learned(name, {}, now) | self.wide.node_gone(name, now)
 
     def _became_true(self, name: str, rule: NodeRemedier) -> datetime | None:
         facts = self.facts(name)

@@ -126,6 +126,10 @@ class Inferring:
                 self.version += 1
         return ended
 
+    def end(self, group: Group) -> None:
+        """End the fact of a group without current evidence, however long it was to last."""
+        self.version += self.until.pop(group, None) is not None
+
     def keep(self, until: Mapping[Group, datetime]) -> None:
         """Take over facts of an earlier version of the rule or an earlier process."""
         for group, at in until.items():
@@ -241,6 +245,17 @@ class WideFacts:
             if before is not None and before[0] in rule.until:
                 woken |= self._timekeeper(before[0], node)
             if rule.version != version:
+                self.changed(rule.name)
+        return woken
+
+    def node_gone(self, node: str, now: datetime) -> set[str]:
+        """Remove a node that was deleted, or whose name another machine has taken; return the
+        nodes to evaluate again. Facts of a group outlive it, facts of the node itself do not.
+        """
+        woken = self.learned(node, {}, now)
+        for rule in self._rules.values():
+            if rule.scope == NODE and (NODE, node) in rule.until:
+                rule.end((NODE, node))
                 self.changed(rule.name)
         return woken
 

@@ -67,7 +67,7 @@ class RuleWebhook:
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="webhook")
 
         def rules() -> Collection[NodeRemedier]:
-            return list(operator.remediers.cache.values())
+            return list(operator.informers.remediers.cache.values())
 
         validator = RuleValidator(
             Examiner(
@@ -132,14 +132,14 @@ class CachedFleet:
         self._operator = operator
 
     def nodes(self) -> Collection[str]:
-        return self._operator.nodes.cache.keys()
+        return self._operator.informers.nodes.cache.keys()
 
     def facts(self, node: str) -> FactSet | None:
         return self._operator.facts.facts(node)
 
     def fresh(self) -> bool:
-        return self._operator.nodes.fresh()
+        return self._operator.informers.nodes.fresh()
 
     def conditions(self) -> Collection[str]:
-        some = islice(self._operator.nodes.cache.values(), SAMPLE)
+        some = islice(self._operator.informers.nodes.cache.values(), SAMPLE)
         return {condition.type for node in some for condition in node.status.conditions}

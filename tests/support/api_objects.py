@@ -1025,6 +1025,14 @@ BAD: tuple[Bad, ...] = (
         "leave it out",
     ),
     Bad(
+        "maxPerClient in Fleet",
+        "policy",
+        "spec.limits.4.maxPerClient",
+        3,
+        "spec.limits[4].maxPerClient",
+        "leave it out",
+    ),
+    Bad(
         "othersHealthy outside ControlPlane",
         "policy",
         "spec.limits.0.othersHealthy",

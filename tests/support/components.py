@@ -15,9 +15,11 @@ import pytest
 
 BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
+BUILD_GITOPS = Path(__file__).parents[1] / "gitops" / "build.sh"
 BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
 CONTROL_PLANE = "control-plane"
 CLUSTER_NETWORK = "cluster-network"
+GITOPS = "gitops"
 HELM = "helm"
 HOSTS = "hosts"
 IMAGES = "images"
@@ -64,6 +66,13 @@ def helm_program() -> Path:
     return _of(BUILD_HELM, "no helm", "some three minutes")
 
 
+def gitops_folder() -> Path:
+    """The folder with kstatus and argocd-health. In CI they are built when they are missing (some
+    five minutes). Raises MissingComponent.
+    """
+    return _of(BUILD_GITOPS, "no kstatus and Argo CD health evaluation", "some five minutes")
+
+
 def cluster_network_folder() -> Path:
     """The folder with kube-proxy and CoreDNS. In CI it is built when it is missing (some two
     minutes). Raises MissingComponent.
@@ -96,13 +105,15 @@ def _built(build: Path, missing: str, time: str) -> Path | str:
 def check(component: str) -> None:
     """Raises MissingComponent when `component` cannot be used here.
 
-    Known: "control-plane", "helm", "cluster-network", "hosts" (systemd-nspawn hosts: root and the
-    packages), "images" (root and the packages), and every key of PACKAGES.
+    Known: "control-plane", "helm", "gitops", "cluster-network", "hosts" (systemd-nspawn hosts: root
+    and the packages), "images" (root and the packages), and every key of PACKAGES.
     """
     if component == CONTROL_PLANE:
         control_plane_folder()
     elif component == HELM:
         helm_program()
+    elif component == GITOPS:
+        gitops_folder()
     elif component == CLUSTER_NETWORK:
         cluster_network_folder()
     elif component in NEED_ROOT:

@@ -171,17 +171,17 @@ class Hands:
             informer=HandFed,
             restored=lambda: self.restored,
         )
-        self.nodes: HandFed[Node] = self.operator.nodes  # type: ignore[assignment]
-        self.events: HandFed[Event] = self.operator.events.nodes  # type: ignore[assignment]
-        self.pod_events: HandFed[Event] = self.operator.events.pods  # type: ignore[assignment]
-        self.volume_events: HandFed[Event] = self.operator.events.volumes  # type: ignore[assignment]
-        self.jobs: HandFed[RemedyOperationJob] = self.operator.jobs  # type: ignore[assignment]
-        self.remediers: HandFed[NodeRemedier] = self.operator.remediers  # type: ignore[assignment]
-        self.host_events: HandFed[HostEvent] = self.operator.host_events  # type: ignore[assignment]
-        self.probes: HandFed[HostProbe] = self.operator.probes  # type: ignore[assignment]
-        self.agents: HandFed[Renewal] = self.operator.agent_leases  # type: ignore[assignment]
+        self.nodes: HandFed[Node] = self.operator.informers.nodes  # type: ignore[assignment]
+        self.events: HandFed[Event] = self.operator.informers.events.nodes  # type: ignore[assignment]
+        self.pod_events: HandFed[Event] = self.operator.informers.events.pods  # type: ignore[assignment]
+        self.volume_events: HandFed[Event] = self.operator.informers.events.volumes  # type: ignore[assignment]
+        self.jobs: HandFed[RemedyOperationJob] = self.operator.informers.jobs  # type: ignore[assignment]
+        self.remediers: HandFed[NodeRemedier] = self.operator.informers.remediers  # type: ignore[assignment]
+        self.host_events: HandFed[HostEvent] = self.operator.informers.host_events  # type: ignore[assignment]
+        self.probes: HandFed[HostProbe] = self.operator.informers.probes  # type: ignore[assignment]
+        self.agents: HandFed[Renewal] = self.operator.informers.agent_leases  # type: ignore[assignment]
         self.api.jobs, self.api.remediers = self.jobs, self.remediers
-        self.records: HandFed[NodeRecord] = self.operator.node_records  # type: ignore[assignment]
+        self.records: HandFed[NodeRecord] = self.operator.informers.node_records  # type: ignore[assignment]
         self.api.probes, self.api.records = self.probes, self.records
         for source, target in self._pairs(store) if store is not None else ():
             for obj in source.cache.values():

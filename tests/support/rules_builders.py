@@ -22,8 +22,9 @@ def a_rule(
     infer: Mapping[str, Any] | None = None,
     priority: int = 500,
     nodes: Mapping[str, Any] | None = None,
+    **parts: Any,
 ) -> RuleVersion:
-    """Evidence by default: condition Fault is True."""
+    """Evidence by default: condition Fault is True. `parts`: other fields of the spec."""
     spec: dict[str, Any] = {
         "mode": "Enforce",
         "priority": priority,
@@ -31,7 +32,7 @@ def a_rule(
         "when": when or {"condition": {"type": "Fault"}},
     }
     spec |= {"infer": infer} if infer is not None else {"ladder": LADDER}
-    spec |= {"unless": unless} if unless is not None else {}
+    spec |= ({"unless": unless} if unless is not None else {}) | parts
     metadata = {"name": name.partition("@")[0]}
     return RuleVersion(name, NodeRemedier.from_user({"metadata": metadata, "spec": spec}))
 

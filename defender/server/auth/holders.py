@@ -2,16 +2,9 @@
 
 from collections.abc import Iterable
 
+from defender.decision.clients import PROGRAMS
+
 ACCOUNT = "system:serviceaccount:"
-REMEDY, MACHINE = "kubenode-remedy", "kubenode-machine"
-"""Service accounts of the chart."""
-KINDS = {
-    "RemedyOperationJob": REMEDY,
-    "Machine": MACHINE,
-    "MachineSet": MACHINE,
-    "MachineComponentSet": MACHINE,
-}
-"""Kinds of holders for which our own programs act."""
 
 
 def users_of(namespace: str, more: Iterable[str] = ()) -> dict[str, frozenset[str]]:
@@ -19,7 +12,7 @@ def users_of(namespace: str, more: Iterable[str] = ()) -> dict[str, frozenset[st
 
     more: additional KIND=USER. Raises ValueError.
     """
-    users_by_kind = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in KINDS.items()}
+    users_by_kind = {kind: {f"{ACCOUNT}{namespace}:{name}"} for kind, name in PROGRAMS.items()}
     for each in more:
         kind, equals, user = each.partition("=")
         if not (kind and equals and user):

@@ -57,6 +57,7 @@ LABEL_OF_SCOPE = CelRule(
 
 LIMIT_KINDS = {
     "max_concurrent": "maxConcurrent",
+    "max_per_client": "maxPerClient",
     "min_healthy": "minHealthy",
     "rate": "rate",
 }
@@ -82,6 +83,9 @@ class Limit(Model):
     """Disruption classes that the limit applies to. Defaults to Pods and Node."""
     max_concurrent: Share | None = None
     """Maximum number of permits held at once. Percentages round down to at least 1."""
+    max_per_client: StrictInt | None = Field(default=None, ge=0, le=100_000)
+    """Maximum number of permits held at once by one client, a user that is none of KubeNode's own
+    programs. Not for scope Fleet."""
     min_healthy: Share | None = None
     """Minimum number of nodes that must stay healthy. Percentages round down."""
     rate: Rate | None = None
@@ -107,12 +111,17 @@ class Limit(Model):
             "only scope ControlPlane takes `othersHealthy`: leave it out",
             "othersHealthy",
         ),
+        CelRule(
+            "self.scope != 'Fleet' || !has(self.maxPerClient)",
+            "scope Fleet does not take `maxPerClient`: leave it out",
+            "maxPerClient",
+        ),
         LIMITS_SOMETHING,
     )
 
     @model_validator(mode="after")
     def _limits_something(self) -> "Limit":
-        label, group, unreachable, others, something = self.cel
+        label, group, unreachable, others, client, something = self.cel
         if (self.scope is LimitScope.LABEL) != (self.label is not None):
             raise label.broken()
         if (self.scope is LimitScope.FLEET) != (self.group is not None):
@@ -121,6 +130,8 @@ class Limit(Model):
             raise unreachable.broken()
         if self.scope is not LimitScope.CONTROL_PLANE and self.others_healthy:
             raise others.broken()
+        if self.scope is LimitScope.FLEET and self.max_per_client is not None:
+            raise client.broken()
         if all(getattr(self, name) is None for name in LIMIT_KINDS):
             raise something.broken()
         return self

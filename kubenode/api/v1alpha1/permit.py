@@ -27,6 +27,7 @@ class Reason(StrEnum):
     CONCURRENCY_LIMIT = "ConcurrencyLimit"
     RATE_LIMIT = "RateLimit"
     MIN_HEALTHY = "MinHealthy"
+    CLIENT_LIMIT = "ClientLimit"
     PER_NODE = "PerNode"
     BREAKER_OPEN = "BreakerOpen"
     COMMON_CAUSE = "CommonCause"

@@ -41,7 +41,7 @@ NO_NAMES = frozenset({"", "localhost", "localhost.localdomain", "none", "null"})
 
 
 class Redfish:
-    """Provider for the BMCs in the settings' networks and domains, with one account for all."""
+    """Provider for the BMCs in the settings' networks and domains."""
 
     name = NAME
     can = Can(off=True, reset=True)
@@ -110,7 +110,7 @@ class Redfish:
         """Read the machine's ComputerSystem."""
         bmc, settings = self._bmc(machine), self._settings
         connect, read = settings.seconds
-        user, password = _secret(settings.username_file), _secret(settings.password_file)
+        user, password = map(_secret, settings.credentials_of(bmc.host))
         kind = SessionAuth if settings.auth is RedfishAuth.SESSION else BasicAuth
         auth = kind(user, password)
         # One attempt: after a late answer the SDK would repeat even a restart.

@@ -123,6 +123,27 @@ async def test_nothing_outside_of_the_settings_is_ever_called(
     await listed.provider.close()
 
 
+async def test_a_bmc_receives_only_the_credentials_of_its_own_address(
+    bmc: FakeBmc, authority: Authority, tmp_path: Path
+) -> None:
+    per_bmc = str(tmp_path / "{bmc}.password")
+    world = RedfishWorld(bmc, tmp_path, authority.cert_file, password_file=per_bmc)
+    (tmp_path / "10.8.3.7.password").write_text(PASSWORD)
+    with pytest.raises(Denied, match=r"127\.0\.0\.1\.password"):
+        await world.provider.power(world.machine)
+    assert bmc.server.asked == []
+    (tmp_path / "127.0.0.1.password").write_text(PASSWORD)
+    assert (await world.provider.power(world.machine)).state is PowerState.ON
+    await world.provider.close()
+
+
+def test_a_path_for_an_ipv6_address_has_no_colon() -> None:
+    settings = RedfishSettings(
+        type="redfish", within=["fd00::/8"], username_file="/u", password_file="/s/{bmc}"
+    )
+    assert settings.credentials_of("fd00::1") == ("/u", "/s/fd00--1")
+
+
 async def test_a_bmc_that_we_cannot_trust_is_not_handed_the_password(
     bmc: FakeBmc, authority: Authority, tmp_path: Path
 ) -> None:

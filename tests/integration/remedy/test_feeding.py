@@ -59,7 +59,7 @@ async def host_event(cluster: Cluster, operator: RemedyOperator, name: str, **pa
         await cluster.kube.create(HOST_EVENTS, {**body, "spec": {**spec, **parts}})
     path = paths.custom("hostevents", name, "status")
     written = await cluster.kube.patch(path, {"status": status})
-    await operator.host_events.wait_for(name, written["metadata"]["resourceVersion"])
+    await operator.informers.host_events.wait_for(name, written["metadata"]["resourceVersion"])
     await settled(operator, quiet(operator))
 
 
@@ -89,8 +89,8 @@ async def test_a_host_is_asked_and_its_answer_makes_the_job(cluster: Cluster) ->
         await settled(operator, quiet(operator))
         assert (await cluster.kube.get(PROBES))["items"] == []
         await cluster.say("p1", "Slow", "True")
-        await settled(operator, lambda: len(operator.probes.cache) == 1)
-        (probe,) = operator.probes.cache.values()
+        await settled(operator, lambda: len(operator.informers.probes.cache) == 1)
+        (probe,) = operator.informers.probes.cache.values()
         assert (probe.spec.agent, probe.spec.node_name) == ("machine-of-p1", "p1")
         assert probe.spec.name == "disk"
         assert timedelta(0) < probe.spec.expires_at - now() <= timedelta(seconds=30)
@@ -117,9 +117,9 @@ async def test_an_answered_question_is_removed_in_time(cluster: Cluster) -> None
         raw = json.dumps(await cluster.kube.get(paths.custom("hostprobes", "p9-disk-old")))
         probe = HostProbe.from_server(raw.encode())
         aged = probe.metadata.model_copy(update={"creation_timestamp": old})
-        operator.probes.cache["p9-disk-old"] = probe.model_copy(update={"metadata": aged})
+        operator.informers.probes.cache["p9-disk-old"] = probe.model_copy(update={"metadata": aged})
         operator.questions.queue.add("p9-disk-old")
-        await settled(operator, lambda: not operator.probes.cache)
+        await settled(operator, lambda: not operator.informers.probes.cache)
     assert (await cluster.kube.get(PROBES))["items"] == []
 
 
@@ -208,7 +208,9 @@ async def test_a_rack_that_lost_its_power_holds_the_weaker_rule(cluster: Cluster
                 await cluster.wait(partial(guarded, early.metadata.name))
 
         def power() -> list[dict[str, Any]]:
-            return [e.to_dict() for e in operator.remediers.cache["power"].status.inferred]
+            return [
+                e.to_dict() for e in operator.informers.remediers.cache["power"].status.inferred
+            ]
 
         def seen() -> set[str]:
             return {node for entry in power() for node in entry["nodes"]}
@@ -246,7 +248,7 @@ async def test_the_operator_answers_what_the_api_server_knows(cluster: Cluster) 
     await cluster.rule("gang", **a_rule(when))
 
     def answers(operator: RemedyOperator) -> dict[str, object]:
-        found = operator.probes.cache.values()
+        found = operator.informers.probes.cache.values()
         return {p.spec.node_name: p.status.answer.get("gang_pods") for p in found}
 
     async with operating(cluster.operator(two_engines())) as operator:

@@ -123,19 +123,19 @@ async def test_a_silent_host_is_noticed_by_four_witnesses(
     await cluster.rule("hung", when=HUNG, ladder=[tell], **nodes, **waits)
     operator = cluster.operator(two_engines(), providers=Providers([AlwaysOn()]))  # type: ignore[list-item]
     async with running(fleet.run()), operating(operator):
-        ages = operator.lease_ages
+        ages = operator.hosts.node_ages
         await until(
             lambda: all((ages.age(name) or 9) < 5 for name in NAMES), 60, "all Leases are followed"
         )
         fleet.silent = {"s1"}
         silent_since = fleet.last["s1"]
-        await until(lambda: len(operator.jobs.cache) > 0, 60, "a job")
-        (job,) = operator.jobs.cache.values()
+        await until(lambda: len(operator.informers.jobs.cache) > 0, 60, "a job")
+        (job,) = operator.informers.jobs.cache.values()
         took = (job.metadata.creation_timestamp or now()) - silent_since
         assert job.spec.node_name == "s1"
         assert {fact.value for fact in job.spec.trigger.facts} == {True}
         record_testsuite_property("silent_host_noticed_seconds", took.total_seconds())
         assert took < NOTICED, took
-        about = {p.spec.node_name for p in operator.probes.cache.values()}
+        about = {p.spec.node_name for p in operator.informers.probes.cache.values()}
         assert about == {"s1", ""}, "nobody is asked about those that are heard"
-        assert len(operator.probes.cache) == 3 + 3
+        assert len(operator.informers.probes.cache) == 3 + 3

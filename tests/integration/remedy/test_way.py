@@ -162,7 +162,7 @@ async def test_a_storm_makes_one_job_for_each_node(cluster: Cluster) -> None:
     async with operating(cluster.operator(two_engines())) as operator:
         for name in names:
             await cluster.say(name, FAULT, "True")
-        await until(lambda: len(operator.jobs.cache) == len(names), 60)
+        await until(lambda: len(operator.informers.jobs.cache) == len(names), 60)
         await cluster.wait(lambda j: j.status.phase == "Verifying")
         made = [job.spec.node_name for job in await cluster.jobs()]
     assert sorted(made) == names

@@ -58,11 +58,13 @@ async def test_what_was_compacted_is_listed_again_and_no_act_is_missed_or_false(
         plane.part("kube-apiserver").kill()
         plane.restart("kube-apiserver")
         proxy.silent = False
-        await until(lambda: operator.nodes.stats.relists > 0, 120, "the nodes are listed again")
+        await until(
+            lambda: operator.informers.nodes.stats.relists > 0, 120, "the nodes are listed again"
+        )
         job = await cluster.wait(lambda job: job.status.owned.cordon, 120)
         await until(operator.ready, 120, "all caches are current")
         await say_of(cluster, [ILL], "False")
         await cluster.wait(lambda job: job.status.phase.closed, 120)
     assert job.spec.node_name == ILL
     assert [each.spec.node_name for each in await cluster.jobs()] == [ILL]
-    assert GONE not in operator.nodes.cache
+    assert GONE not in operator.informers.nodes.cache

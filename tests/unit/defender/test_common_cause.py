@@ -151,7 +151,7 @@ def test_another_fault_with_independent_evidence_is_repaired_all_the_same() -> N
 def test_the_policys_condition_tells_who_can_pause_a_rollout() -> None:
     fleet = two_kernels()
     policy = fleet.policies[0]
-    assert [c.type for c in conditions(policy, {}, T0)] == ["NotEnforced"]
+    assert [c.type for c in conditions(policy, {}, T0)] == ["NotEnforced", "Ready"]
     fleet.down("n", 5)
     fleet.states()
     found = conditions(policy, fleet.control.breakers.causes("default"), T0)

@@ -1,5 +1,6 @@
 """Sums that are kept up to date are those of counting everything anew, whatever happened."""
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,7 @@ from defender.decision.limits.bucket import tokens_at
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1 import Disruption, Operation
 from kubenode.api.v1alpha1.defenderpolicy import LimitScope
-from kubenode.api.v1alpha1.permit import PermitState
+from kubenode.api.v1alpha1.permit import Holder, PermitState
 
 RATE = {"count": 3, "per": "20m", "burst": 2}
 LIMITS: list[dict[str, Any]] = [
@@ -35,6 +36,7 @@ POLICIES = {
 NODES = [f"n{number}" for number in range(7)]
 LABELS = [{ZONE: "a"}, {ZONE: "b", POOL: "x"}, {POOL: "x"} | CONTROL_PLANE, {}, {ZONE: "c"}]
 CLASSES = [Disruption.HOST, Disruption.PODS, Disruption.NODE]
+CLIENTS = ["a client", "another"]
 SCOPES = ["cluster", f"{ZONE}=a", f"{ZONE}=b", f"{POOL}=x"]
 
 
@@ -64,12 +66,17 @@ class Recount:
             return True
         return self.inside(held.node, bound, policy)
 
-    def used(self, bound: ScopedLimit, policy: LoadedPolicy, mine: LedgerPermit | None) -> int:
-        return sum(
-            held.open and held is not mine and held.counts_as(bound.classes)
+    def open(
+        self, bound: ScopedLimit, policy: LoadedPolicy, mine: LedgerPermit | None
+    ) -> list[LedgerPermit]:
+        return [
+            held
             for held in self.core.ledger
             if self.counts(held, bound, policy)
-        )
+            and held.open
+            and held is not mine
+            and held.counts_as(bound.classes)
+        ]
 
     def tokens(
         self, bound: ScopedLimit, policy: LoadedPolicy, now: datetime, mine: LedgerPermit | None
@@ -133,12 +140,22 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
         operation=st.sampled_from([Operation.REPAIR, Operation.ROLLOUT]),
         known=st.booleans(),
         minutes=st.integers(-50, 5),
+        client=st.sampled_from([None, *CLIENTS]),
     )
     def enter(
-        self, node: str, class_: Disruption, operation: Operation, known: bool, minutes: int
+        self,
+        node: str,
+        class_: Disruption,
+        operation: Operation,
+        known: bool,
+        minutes: int,
+        client: str | None,
     ) -> None:
         self.number += 1
         ask = an_ask(node, class_, holder=f"job{self.number}", operation=operation)
+        if client is not None:
+            holder = {"kind": "Reboot", "name": "r", "uid": f"r{self.number}", "user": client}
+            ask = ask.model_copy(update={"holder": Holder.model_validate(holder)})
         held = LedgerPermit(
             name=f"p{self.number}",
             node=node,
@@ -218,11 +235,18 @@ class CountsAreThoseOfARecount(RuleBasedStateMachine):
                     bound = self.core.census.coverage.bound(policy.name, index, limit, scope)
                     assert bound.classes == classes_of(limit)
                     for mine in (None, held):
-                        assert counts.used(bound, mine) == recount.used(bound, policy, mine)
+                        held_by = recount.open(bound, policy, mine)
+                        assert counts.used(bound, mine) == len(held_by)
+                        for client in CLIENTS:
+                            used = sum(each.holder.user == client for each in held_by)
+                            assert counts.used_by(client, bound, mine) == used
                         if limit.rate is not None:
                             args = (policy, self.core.now, mine)
                             tokens = counts.tokens(bound, limit.rate, self.core.now, mine)
                             assert tokens == recount.tokens(bound, *args)
+                    by_client = Counter(h.holder.user for h in recount.open(bound, policy, None))
+                    most = max((by_client[client] for client in CLIENTS), default=0)
+                    assert counts.greatest_use_by_client(bound) == most
                     assert self.core.census.tally(bound.group) == recount.tally(bound, policy)
 
     def _bounds(self, policy: LoadedPolicy, index: int) -> list[ScopedLimit]:

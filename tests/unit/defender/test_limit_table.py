@@ -44,7 +44,12 @@ def test_a_reason_has_its_texts(handler: LimitHandler) -> None:
 
 @pytest.mark.parametrize("handler", LIMITS, ids=lambda each: each.name)
 def test_terms_are_those_of_the_kind_alone(handler: LimitHandler) -> None:
-    values = {"maxConcurrent": 3, "minHealthy": "50%", "rate": {"count": 2, "per": "1h"}}
+    values = {
+        "maxConcurrent": 3,
+        "maxPerClient": 2,
+        "minHealthy": "50%",
+        "rate": {"count": 2, "per": "1h"},
+    }
     for name, value in values.items():
         limit = Limit.model_validate({"scope": LimitScope.CLUSTER, name: value})
         terms = handler.terms(limit)

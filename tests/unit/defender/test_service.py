@@ -368,7 +368,7 @@ async def test_a_limit_that_is_not_enforced_refuses_instead_of_being_left_out(po
     defender = await world.start()
     assert (await defender.ask(an_ask("n0"))).reason is Reason.POLICY_INVALID
     await defender.reporter.report()
-    (condition,) = world.api.objects[POLICIES]["default"]["status"]["conditions"]
+    condition = world.api.objects[POLICIES]["default"]["status"]["conditions"][0]
     assert (condition["type"], condition["reason"]) == ("NotEnforced", "Refusing")
 
 

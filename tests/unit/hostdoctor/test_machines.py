@@ -30,7 +30,7 @@ async def test_remedy_resolves_a_claimed_address_by_the_machine() -> None:
     assert hands.operator.desk.index.resolve(ADDRESS).why is ResolutionReason.AMBIGUOUS
     replaced: list[NodeIdentifier] = []
     hands.operator.desk.on_token = replaced.append
-    machines: HandFed[MachineView] = hands.operator.machines  # type: ignore[assignment]
+    machines: HandFed[MachineView] = hands.operator.informers.machines  # type: ignore[assignment]
     machines.put(a_machine("victim"))
     assert hands.operator.desk.index.resolve(ADDRESS).name == "victim"
     assert NodeIdentifier(IdentifierKind.ADDRESS, "10.0.0.7") in replaced
@@ -40,4 +40,4 @@ async def test_remedy_resolves_a_claimed_address_by_the_machine() -> None:
 
 def test_remedy_follows_machines_from_its_start() -> None:
     operator = Hands().operator
-    assert operator.machines in operator.ground
+    assert operator.informers.machines in operator.ground

@@ -60,7 +60,7 @@ def test_each_mistake_is_one_line_with_its_place_and_a_remedy(file: Path) -> Non
         "- type: aws\n  region: Europe\n  secretKey: x\n"
         "- type: gpc\n"
         "- {type: alibaba, region: cn-hangzhou, readTimeout: 2h}\n"
-        "- {type: redfish, within: [10.8.0.0/33], usernameFile: /u, passwordFile: /p}\n"
+        "- {type: redfish, within: [10.8.0.0/33], usernameFile: '/{node}', passwordFile: /p}\n"
         "- text\n",
     )
     assert [line.split(": ")[:2] for line in lines] == [
@@ -69,6 +69,7 @@ def test_each_mistake_is_one_line_with_its_place_and_a_remedy(file: Path) -> Non
         ["F:4:3", "[1].type"],
         ["F:5:40", "[2].readTimeout"],
         ["F:6:19", "[3].within"],
+        ["F:6:42", "[3].usernameFile"],
         ["F:7:3", "[4].type"],
     ]
     assert all("write" in line for line in lines)

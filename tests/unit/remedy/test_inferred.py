@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from support.clock import T0
 from support.remedy_facts import RACK, Facts
 
@@ -227,6 +228,22 @@ def test_a_fact_of_one_node_that_is_kept_is_a_group_of_one() -> None:
     assert [world.facts(n).inferred["node.wasDark"] for n in "ab"] == [False, True]
     world.clock.step(5 * MINUTE)
     assert world.facts("b").inferred["node.wasDark"] is False
+
+
+@pytest.mark.parametrize("deletion_observed", [True, False])
+def test_a_fact_of_one_node_does_not_outlive_its_machine(deletion_observed: bool) -> None:
+    lately = {"fact": "node.wasDark", "scope": "Node", "for": "5m"}
+    world = a_rack("a", "b", dark="b")
+    world.load(was={"when": DARK, "infer": lately})
+    world.settle()
+    dark(world, "b", "False")
+    if deletion_observed:
+        world.gone("b")
+    world.node("b", uid="of-another-machine", labels={RACK: "r1"}, Sick="True", Dark="False")
+    world.settle("b")
+    assert world.facts("b").inferred["node.wasDark"] is False
+    assert world.store.changes_at("b") is None
+    assert world.store.wide.entries("was") == []
 
 
 def test_a_node_without_the_label_has_no_such_group_and_no_such_fact() -> None:

@@ -32,6 +32,30 @@ def test_names_the_guard_that_holds_a_match_back() -> None:
     assert explain(rule, free, T0).endswith("  matches")
 
 
+def test_names_window_and_once() -> None:
+    """T0 is a Thursday, 12:00."""
+    parts: dict[str, Any] = {
+        "window": {"days": ["Fri"], "from": "09:00", "to": "16:00", "timeZone": "Europe/Berlin"},
+        "once": {"per": "Rack", "within": "4h"},
+        "ladder": [
+            {
+                "name": "page",
+                "window": {"from": "08:00", "to": "20:00"},
+                "steps": [{"notify": {"message": "lost"}}],
+            }
+        ],
+    }
+    rule, opens_at = a_rule("r", **parts).remedier, "2026-01-02T08:00:00.000Z"
+    text = explain(rule, a_node(a_condition()), T0).splitlines()
+    assert text[-4:] == [
+        f"  jobs begin in the window Fri 09:00-16:00 Europe/Berlin: opens at {opens_at}",
+        "  rung page begins in the window daily 08:00-20:00 UTC: open now",
+        "  one job for each Rack within 4h, not one for each node",
+        "  matches",
+    ]
+    assert len(explained(rule, a_node(a_condition()), T0).to_json()["limits"]) == 3
+
+
 def test_says_when_the_node_is_not_selected() -> None:
     rule = a_rule("r", nodes={"selector": {"matchLabels": {"pool": "gpu"}}}).remedier
     assert "does not select this node" in explain(rule, a_node(), T0)

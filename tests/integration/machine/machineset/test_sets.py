@@ -84,7 +84,8 @@ async def test_invariant_13_an_empty_list_of_instances_freezes_and_thaws(here: S
     settled = {"why": ""}
 
     async def frozen() -> bool:
-        condition = (await here.the_set("froze")).status.conditions[-1]
+        conditions = (await here.the_set("froze")).status.conditions
+        condition = next(c for c in conditions if c.type == "Healthy")
         settled["why"] = condition.message
         return condition.reason == "Frozen"
 

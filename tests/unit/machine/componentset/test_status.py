@@ -83,13 +83,13 @@ def test_people_are_told_of_changes_once() -> None:
 def test_a_deleted_set_says_what_cannot_be_removed_and_when_it_can() -> None:
     assert report_deletion(a_set(), None, T0) == a_set().status, "nothing is written for nothing"
     stuck = report_deletion(a_set(), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
-    (degraded,) = stuck.conditions
+    degraded = stuck.conditions[0]
     assert (degraded.type, degraded.status, degraded.message) == ("Degraded", "True", "m1")
     assert (
         report_deletion(a_set(stuck), ConditionMessage(RolloutReason.MACHINES_FAILED, "m1"), T0)
         == stuck
     )
-    (after,) = report_deletion(a_set(stuck), None, T0).conditions
+    after = report_deletion(a_set(stuck), None, T0).conditions[0]
     assert after.status == "False"
 
 
