@@ -92,6 +92,7 @@ from remedy.remedier.judge import Judge
 from remedy.remedier.keeper import Keeper
 from remedy.remedier.metrics import FactCollector
 from remedy.remedier.metrics import RemedierMetrics as RemedierMetrics
+from remedy.remedier.unread_lines import UnreadLines
 from remedy.remedier.unreadable import UnreadableReporter
 from remedy.rollback.access import Rollbacks
 from rules.diagnose import Diagnoser
@@ -175,6 +176,7 @@ class RemedyOperator:
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit, self._restored, self._unverified = audit, restored, unverified
         self.informers = informers = RemedyInformers(kube, clock, informer)
+        informers.events.nodes.add_handler(UnreadLines(registry).changed)
         self.hosts = HostReports(
             informers, clock, self._enqueue_node, self._booted, self._clock_moved
         )
