@@ -1,4 +1,4 @@
-"""The agent's Debian package in three versions, and hosts that it is installed on."""
+"""The agent's packages, the Debian one in three versions, and hosts that they are installed on."""
 
 import shutil
 import subprocess
@@ -9,9 +9,10 @@ from typing import Any
 from support.agent_jobs import MACHINES, NODES
 from support.agent_service import EVERY_UNIT
 from support.control_plane import ControlPlane
+from support.host_image import agent_libraries
 from support.hosts import Host
 
-from agent.deb.build import VERSIONS, build
+from agent.packages.build import VERSIONS, build
 
 SERVICE = "kubenode-agent.service"
 SKEWED = Path(__file__).parents[1] / "hosts" / "skewed_agent.py"
@@ -27,9 +28,15 @@ class Packages:
     broken: Path
 
 
+def agent_package(folder: Path, format_: str = "deb", version: str = "") -> Path:
+    """The package of this checkout; the libraries in it are made once."""
+    (package,) = build(folder, formats=(format_,), version=version, built=agent_libraries())
+    return package
+
+
 def packages(folder: Path) -> Packages:
-    """The package of this checkout, and two later versions made from it."""
-    first = build(folder, version="0.1.0")
+    """The Debian package of this checkout, and two later versions made from it."""
+    first = agent_package(folder, version="0.1.0")
     broken = _later(first, "0.1.2", 'raise SystemExit("this version is broken")\n')
     return Packages(first, _later(first, "0.1.1"), broken)
 
@@ -118,7 +125,8 @@ class PackagedHost:
             self.host.write("/var/lib/skewed_agent.py", SKEWED.read_text())
             self.host.write(
                 f"{folder}/skewed.conf",
-                "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -P /var/lib/skewed_agent.py\n"
+                "[Service]\nExecStart=\n"
+                "ExecStart=/opt/kubenode/bin/python3 -P /var/lib/skewed_agent.py\n"
                 f"Environment=SKEW_SECONDS={seconds}\n",
             )
         self.host.run("systemctl", "daemon-reload")
