@@ -110,11 +110,11 @@ def fleet(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
             stack.callback(host.destroy)
             booted.append(PackagedHost(host, cp))
         found = Fleet(booted, cp, made)
-        found.each(lambda host: join(host, cp, made))
+        found.each(lambda host: join(host, cp, made.first))
         yield found
 
 
-def join(host: PackagedHost, cp: ControlPlane, made: Packages) -> None:
+def join(host: PackagedHost, cp: ControlPlane, package: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": host.name}}
     for thing in (node, a_machine(host.name, addresses=[host.host.address])):
         cp.kubectl("create", "-f", "-", stdin=json.dumps(thing))
@@ -125,7 +125,7 @@ def join(host: PackagedHost, cp: ControlPlane, made: Packages) -> None:
 
     host.host.write("/etc/kubenode/appliance.json", json.dumps(DETECTOR))
     host.host.write(WATCHED, "")
-    host.join(made.first, until(token, f"a token for {host.name}"), SETTINGS)
+    host.join(package, until(token, f"a token for {host.name}"), SETTINGS)
 
 
 def test_every_host_joins_and_its_token_is_of_no_more_use(fleet: Fleet) -> None:
@@ -244,6 +244,28 @@ def test_what_happens_while_the_api_server_is_away_is_told_late_with_its_true_ti
         assert abs((since - written[host.name]).total_seconds()) < 5, "when it was, not when told"
 
 
+def test_upgrade_of_an_earlier_package_is_taken_back_or_proven(fleet: Fleet, hosts: Hosts) -> None:
+    """It ran on the host's Python, and its unit did."""
+    host = PackagedHost(hosts.boot("earlier"), fleet.cp)
+    try:
+        join(host, fleet.cp, fleet.packages.earlier)
+        until(lambda: host.version == "0.0.9", "the earlier agent has joined")
+        certificate = host.certificate
+        host.install(fleet.packages.broken)
+        until(
+            lambda: host.host.run("readlink", "/opt/kubenode").stdout.endswith("kept/0.0.9\n"),
+            "the broken version is taken back",
+        )
+        until(
+            lambda: fleet.events("AgentRolledBack"), "the earlier agent runs again and reports it"
+        )
+        host.install(fleet.packages.first)
+        until(lambda: host.version == "0.1.0", "the new version has renewed its Lease")
+        assert host.certificate == certificate, "it keeps the identity"
+    finally:
+        host.host.destroy()
+
+
 def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet: Fleet) -> None:
     fleet.each(lambda host: host.install(fleet.packages.next))
     fleet.all_have("0.1.1")
@@ -258,10 +280,14 @@ def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet:
         )
 
     until(back, "every host runs the version before again")
-    told = until(
-        lambda: len(found := fleet.events("AgentRolledBack")) >= SIZE and found,
-        "every agent tells that it was taken back",
-    )
+    names = {host.name for host in fleet.hosts}
+
+    def reported() -> list[dict[str, Any]]:
+        events = fleet.events("AgentRolledBack")
+        mine = [event for event in events if event["involvedObject"]["name"] in names]
+        return mine if len(mine) >= SIZE else []
+
+    told = until(reported, "every agent tells that it was taken back")
     assert all("0.1.2 did not renew its lease" in event["message"] for event in told)
     fleet.all_have("0.1.1")
 
