@@ -1,6 +1,6 @@
 #!/bin/sh
-# `sh setup.sh`: installs version @VERSION@ of the agent on this host, which has systemd. Everything goes into
-# /opt/kubenode-agent, /etc/kubenode and /etc/systemd/system.
+# `sh setup.sh`: installs version @VERSION@ of the agent on this host, which has systemd. It writes only into
+# /opt/kubenode-agent, /etc/kubenode, /etc/systemd/system and the agent's folders in /var, and undoes a failure.
 # `/opt/kubenode/bin/setup uninstall` removes the agent; `purge` removes its settings and state, too.
 set -eu
 @LIFECYCLE@

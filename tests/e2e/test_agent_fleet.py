@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support import waiting
 from support.agent_jobs import EVENTS, Operator, an_agent_job, asked
-from support.agent_package import PROVE_SECONDS, PackagedHost, Packages, packages
+from support.agent_package import PROVE_SECONDS, PackagedHost, Packages, earlier_package, packages
 from support.agent_service import CountedUnit
 from support.control_plane import ControlPlane
 from support.hosts import Hosts
@@ -84,8 +84,10 @@ class Fleet:
 
         until(there, f"every Machine tells agent {version}: {[h.version for h in self.hosts]}")
 
-    def events(self, reason: str) -> list[dict[str, Any]]:
-        return [e for e in self.cp.get(EVENTS)["items"] if e["reason"] == reason]
+    def rolled_back(self) -> dict[str, str]:
+        """Messages of Events AgentRolledBack by node."""
+        events = [e for e in self.cp.get(EVENTS)["items"] if e["reason"] == "AgentRolledBack"]
+        return {event["involvedObject"]["name"]: event["message"] for event in events}
 
 
 @pytest.fixture(scope="module")
@@ -244,11 +246,13 @@ def test_what_happens_while_the_api_server_is_away_is_told_late_with_its_true_ti
         assert abs((since - written[host.name]).total_seconds()) < 5, "when it was, not when told"
 
 
-def test_upgrade_of_an_earlier_package_is_taken_back_or_proven(fleet: Fleet, hosts: Hosts) -> None:
+def test_upgrade_of_an_earlier_package_is_taken_back_or_proven(
+    fleet: Fleet, hosts: Hosts, tmp_path: Path
+) -> None:
     """It ran on the host's Python, and its unit did."""
     host = PackagedHost(hosts.boot("earlier"), fleet.cp)
     try:
-        join(host, fleet.cp, fleet.packages.earlier)
+        join(host, fleet.cp, earlier_package(tmp_path, "0.0.9"))
         until(lambda: host.version == "0.0.9", "the earlier agent has joined")
         certificate = host.certificate
         host.install(fleet.packages.broken)
@@ -256,9 +260,7 @@ def test_upgrade_of_an_earlier_package_is_taken_back_or_proven(fleet: Fleet, hos
             lambda: host.host.run("readlink", "/opt/kubenode").stdout.endswith("kept/0.0.9\n"),
             "the broken version is taken back",
         )
-        until(
-            lambda: fleet.events("AgentRolledBack"), "the earlier agent runs again and reports it"
-        )
+        until(lambda: host.name in fleet.rolled_back(), "the earlier agent runs again and reports")
         host.install(fleet.packages.first)
         until(lambda: host.version == "0.1.0", "the new version has renewed its Lease")
         assert host.certificate == certificate, "it keeps the identity"
@@ -281,14 +283,9 @@ def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet:
 
     until(back, "every host runs the version before again")
     names = {host.name for host in fleet.hosts}
-
-    def reported() -> list[dict[str, Any]]:
-        events = fleet.events("AgentRolledBack")
-        mine = [event for event in events if event["involvedObject"]["name"] in names]
-        return mine if len(mine) >= SIZE else []
-
-    told = until(reported, "every agent tells that it was taken back")
-    assert all("0.1.2 did not renew its lease" in event["message"] for event in told)
+    until(lambda: names <= fleet.rolled_back().keys(), "every agent tells that it was taken back")
+    told = fleet.rolled_back()
+    assert all("0.1.2 did not renew its lease" in told[name] for name in names)
     fleet.all_have("0.1.1")
 
 

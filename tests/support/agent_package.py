@@ -22,12 +22,8 @@ PROVE_SECONDS = 15
 
 @dataclass(frozen=True)
 class Packages:
-    """`broken` installs well, and its agent ends at its start.
+    """`broken` installs well, and its agent ends at its start."""
 
-    `earlier` runs on the host's Python.
-    """
-
-    earlier: Path
     first: Path
     next: Path
     broken: Path
@@ -43,11 +39,10 @@ def packages(folder: Path) -> Packages:
     """The Debian package of this checkout, and two later versions made from it."""
     first = agent_package(folder, version="0.1.0")
     broken = _later(first, "0.1.2", 'raise SystemExit("this version is broken")\n')
-    earlier = _earlier(folder, "0.0.9")
-    return Packages(earlier, first, _later(first, "0.1.1"), broken)
+    return Packages(first, _later(first, "0.1.1"), broken)
 
 
-def _earlier(folder: Path, version: str) -> Path:
+def earlier_package(folder: Path, version: str) -> Path:
     """The agent as packages had it before they brought a CPython, with the scripts of that time."""
     root = folder / version
     home = root / VERSIONS / version
