@@ -24,7 +24,7 @@ SECTIONS = ("How sure it is", "What KubeNode does", "How to look by hand", "Sour
 FOR_PEOPLE = ("How to stop it", "When a person is needed")
 HOST_EVENTS = "cloud"
 """The pack whose rules act on planned events, for which `maintenance.active` is no guard."""
-PLANNED = {"reboot-required"}
+PLANNED = {"reboot-required", "reboot-required-control-plane"}
 """Rules of planned work, which are dry runs until a person enforces them."""
 HEALED_IN_THE_DEMO = (
     "frequent-restarts",
