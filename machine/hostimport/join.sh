@@ -15,7 +15,8 @@ token_file= package= package_sha256=
 while [ $# -gt 0 ]; do
     case "$1" in
         --sha256)
-            package_sha256=${2:?}
+            [ $# -ge 2 ] || fail "--sha256 needs the checksum of the package"
+            package_sha256=$2
             shift 2
             ;;
         --token-file | --package)
