@@ -1,4 +1,5 @@
-"""Hosts with the agent's package, all at once: they join, are upgraded, rebooted and cut off.
+"""Hosts with the agent's package, all at once: they join, are upgraded, rebooted and cut off; and
+one with its archive.
 
 KUBENODE_FLEET  how many hosts (default 4; figures of 20: docs/explanation/performance-notes.md)
 KUBENODE_AWAY   seconds that the API server is away (default 10)
@@ -19,10 +20,17 @@ from typing import Any
 import pytest
 from support import waiting
 from support.agent_jobs import EVENTS, Operator, an_agent_job, asked
-from support.agent_package import PROVE_SECONDS, PackagedHost, Packages, earlier_package, packages
+from support.agent_package import (
+    PROVE_SECONDS,
+    PackagedHost,
+    Packages,
+    agent_package,
+    earlier_package,
+    packages,
+)
 from support.agent_service import CountedUnit
 from support.control_plane import ControlPlane
-from support.hosts import Hosts
+from support.hosts import Host, Hosts
 from support.machine_world import OPERATOR, OPERATOR_GROUPS, a_machine, install
 from support.programs import KUBENODE, Program
 
@@ -66,6 +74,13 @@ DETECTOR = {
         }
     ],
 }
+
+
+UNPACKED = "/var/cache/kubenode-agent"
+SETUP = f"{UNPACKED}/setup.sh"
+VERSION = "0.1.0"
+FOLDERS = ("/etc", "/opt", "/usr/bin", "/usr/lib/systemd", "/var/lib")
+"""Folders that the archive may write to."""
 
 
 class Fleet:
@@ -301,3 +316,46 @@ def test_the_package_leaves_nothing_behind_when_it_is_purged(fleet: Fleet, hosts
         assert host.unit("kubenode-agent.service", "LoadState") == "not-found"
     finally:
         host.destroy()
+
+
+@pytest.fixture
+def archive_host(hosts: Hosts, tmp_path: Path) -> Iterator[Host]:
+    """A host on which the archive is unpacked."""
+    archive = agent_package(tmp_path, "tar", VERSION)
+    booted = hosts.boot("archive")
+    folder = str(booted.root / "var/cache")
+    subprocess.run(["tar", "-xzf", archive, "-C", folder, "--no-same-owner"], check=True)
+    yield booted
+    booted.destroy()
+
+
+def list_files(host: Host) -> set[str]:
+    listed = ("-printf", "%p %y %m %l\\n")
+    pruned = ("-path", "/var/lib/systemd", "-prune", "-o")
+    return set(host.run("find", *FOLDERS, *pruned, *listed).stdout.splitlines())
+
+
+def current_version(host: Host) -> str:
+    asked = ("/opt/kubenode/bin/python3", "-c", "import platform as p; print(p.libc_ver()[1])")
+    assert host.run(*asked).stdout.startswith("2."), "its own Python runs"
+    return host.run("readlink", "/opt/kubenode").stdout.strip()
+
+
+def test_archive_is_installed_or_undone_and_leaves_nothing(archive_host: Host) -> None:
+    host, before = archive_host, list_files(archive_host)
+    interpreter = f"{UNPACKED}/{VERSION}/python/bin/python3.13"
+    host.run("mv", interpreter, f"{interpreter}.good")
+    failed = host.run("sh", SETUP, check=False)
+    assert failed.returncode == 1
+    assert "does not run on this host" in failed.stderr and "is undone" in failed.stderr
+    assert list_files(host) == before
+
+    host.run("mv", f"{interpreter}.good", interpreter)
+    host.run("sh", SETUP)
+    assert current_version(host) == f"/opt/kubenode-agent/{VERSION}"
+    host.run("mv", interpreter, f"{interpreter}.good")
+    assert host.run("sh", SETUP, check=False).returncode == 1
+    assert current_version(host) == f"/opt/kubenode-agent/kept/{VERSION}", "the version before"
+
+    host.run("/opt/kubenode/bin/setup", "purge")
+    assert list_files(host) == before
