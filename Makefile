@@ -76,8 +76,8 @@ rules-test: $(READY) ## the library's own tests: timelines and what must come of
 rules-report: $(READY) ## score the library on labelled cases: docs/reference/rules-report.md
 	$(PY) -m devtools.rules_report $(ARGS)
 
-deb: $(READY) ## the agent as a Debian package, into dist/
-	@$(PY) -m agent.deb dist $(ARGS)
+packages: $(READY) ## the agent as deb, rpm and tar.gz, into dist/ (ARGS="--arch arm64"; Debian packages mmdebstrap, patchelf, rpm)
+	@$(PY) -m agent.packages dist $(ARGS)
 
 e2e: $(READY) ## hosts with systemd, real control plane (root)
 	$(PY) -m pytest tests/e2e $(ARGS)
@@ -114,4 +114,4 @@ sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 audit: $(READY) ## licences of what images hold (ARGS="--alive": what had no release for a year, too)
 	@$(PY) -m images.audit $(ARGS)
 
-.PHONY: help venv demo test test-unit check docs docs-site images picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit
+.PHONY: help venv demo test test-unit check docs docs-site images packages picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit

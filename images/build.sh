@@ -49,21 +49,11 @@ exec 9>"$storage/lock"
 flock 9 # names of images are shared by all builds of this machine
 trap clean EXIT
 
-sources() { # this machine's package sources of the release; none: its site of another release
-  apt-get indextargets --format 'deb $(SITE) $(RELEASE) $(COMPONENT)' 2>/dev/null | awk -v suite="$suite" '
-    $4 != "main" { next }
-    $3 == suite || index($3, suite "-") == 1 { print; any = 1 }
-    $3 !~ /-/ && !site { site = $2 }
-    END { if (!any && site) print "deb", site, suite, "main" }' | sort -u
-}
 debian() { # NAME ARGUMENT...: an image of packages alone
   name=$1 folder=$work/$1
   shift
   mkdir -p "$folder"
-  sources >"$folder/sources.list"
-  set -- "$@" "$suite" "$folder/rootfs.tar"
-  [ ! -s "$folder/sources.list" ] || set -- "$@" "$folder/sources.list"
-  mmdebstrap --quiet "$@" >"$folder/log" 2>&1 || { cat "$folder/log" >&2; fail "mmdebstrap failed"; }
+  sh images/debian.sh "$suite" "$folder/rootfs.tar" "$@" || fail "mmdebstrap failed"
   printf 'FROM scratch\nADD rootfs.tar /\n' |
     run build --quiet --timestamp "$SOURCE_DATE_EPOCH" --tag "localhost/$name" --file - "$folder" >/dev/null
   rm -rf "$folder"

@@ -9,7 +9,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from agent.deb.pins import NEEDS, closure
+from agent.packages.pins import NEEDS, closure
 from devtools.generators import ROOT, run
 
 HERE = Path(__file__).parent

@@ -22,8 +22,8 @@ from packageurl import PackageURL
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from agent.deb.build import epoch
-from agent.deb.pins import closure
+from agent.packages.build import epoch
+from agent.packages.pins import closure
 from images.audit import licence
 from images.closure import PROJECT, PYTHONS, needs
 

@@ -40,7 +40,7 @@ if [ "$name" = agent ]; then # no more of this project than its package has
 import sys
 from pathlib import Path
 
-from agent.deb.build import project_version, sources
+from agent.packages.build import project_version, sources
 
 sources(Path(sys.argv[1]), project_version())
 EOF

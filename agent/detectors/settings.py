@@ -148,6 +148,13 @@ class PressureSettings(_Table, frozen=True, kw_only=True):
     cpu_pct: Annotated[float, Meta(ge=0, le=100)] = 0.0
 
 
+class RebootSettings(_Table, frozen=True, kw_only=True):
+    """/run/reboot-required: kured, --reboot-sentinel."""
+
+    every_seconds: Interval = 3600.0
+    file: str = "/run/reboot-required"
+
+
 class SmartSettings(_Table, frozen=True, kw_only=True):
     """Off, because it needs smartctl. 100 bad sectors: node-problem-detector,
     disk-log-message-filelog.json.
@@ -188,5 +195,6 @@ class Detectors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     certificates: CertificateSettings = CertificateSettings()
     tasks: TaskSettings = TaskSettings()
     pressure: PressureSettings = PressureSettings()
+    reboot: RebootSettings = RebootSettings()
     smart: SmartSettings = SmartSettings()
     gpu: GpuSettings = GpuSettings()

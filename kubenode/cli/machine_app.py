@@ -200,11 +200,12 @@ def import_(
         ),
     ] = NodeWanted.EXPECTED,
     agent_package: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--agent-package",
-            metavar="FILE.deb",
-            help="Package of the agent to copy to the host, from `make deb`.",
+            metavar="PATH",
+            help="Package of the agent to copy to the host, or a folder with packages, from `make"
+            " packages`; repeatable. Each host gets the one of its format and architecture.",
         ),
     ] = None,
     agent_url: Annotated[
@@ -288,7 +289,7 @@ def import_(
     with explained():
         rows = given_rows(host, file, given, label or [])
         how = How(
-            agent_package,
+            agent_package or (),
             download_of(agent_url, agent_sha256),
             server,
             namespace,
@@ -298,7 +299,7 @@ def import_(
         )
     if not (print_cloud_init or print_script):
         raise typer.Exit(run(import_command(rows, how, kubeconfig, context)))
-    if file is not None or (print_cloud_init and print_script) or agent_package is not None:
+    if file is not None or (print_cloud_init and print_script) or agent_package:
         raise typer.BadParameter(
             "one of both, for one HOST, and without --agent-package: --agent-url instead",
             param_hint="--print-cloud-init, --print-script",

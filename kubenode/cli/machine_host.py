@@ -9,6 +9,7 @@ from kubenode.cli.machine_ssh import Remote, SshResult
 from kubenode.runtime.clock import Clock
 from machine.hostimport.components import ComponentRemains, parse_remains, program
 from machine.hostimport.join_settings import BROUGHT, CACHE, PACKAGE, SERVICE, STATE, TOKEN_FILE
+from machine.hostimport.preflight import SUFFIXES
 from machine.hostimport.preflight import ClockOffset as Offset
 from machine.hostimport.probe import HostFacts, parse, probe_script
 
@@ -19,10 +20,30 @@ Only root may read it; it is removed at the end. What an interrupted connection 
 overwritten.
 """
 SCRIPT = f"{FOLDER}/join.sh"
-DEB = f"{FOLDER}/{PACKAGE}.deb"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 INSTALL_SECONDS = 900.0
 """apt-get may wait 300 s for the package lock, and then fetches the package's dependencies."""
-READS = ("python3", "-c", program())
+READS = ("env", f"PATH=/opt/kubenode/bin:{PATH}", "python3", "-c", program())
+"""The agent's own Python, else the host's, which earlier packages of the agent needed."""
+REMOVE = f"""
+if command -v dpkg-query >/dev/null && dpkg-query -W {PACKAGE} >/dev/null 2>&1; then
+    DEBIAN_FRONTEND=noninteractive apt-get purge -y --allow-change-held-packages \\
+        -o DPkg::Lock::Timeout=300 {PACKAGE} >/dev/null
+elif command -v rpm >/dev/null && rpm --query {PACKAGE} >/dev/null 2>&1; then
+    if command -v dnf >/dev/null; then
+        dnf --quiet versionlock delete {PACKAGE} >/dev/null 2>&1 || :
+        dnf --assumeyes --quiet remove {PACKAGE} >/dev/null
+    elif command -v zypper >/dev/null; then zypper --non-interactive remove {PACKAGE} >/dev/null
+    elif command -v yum >/dev/null; then yum --assumeyes remove {PACKAGE} >/dev/null
+    else rpm --erase {PACKAGE}
+    fi
+elif [ -x /opt/kubenode/bin/setup ]; then
+    /opt/kubenode/bin/setup uninstall
+fi
+rm -rf {STATE} {CACHE} /etc/kubenode
+[ -d /opt ] || install -d -m 0755 /opt # dpkg removes it if it is empty
+"""
+"""Removes the agent's package with settings and state. dnf removes what came along by itself."""
 OURS = (
     "/etc/kubenode",
     "/opt/kubenode",
@@ -31,6 +52,7 @@ OURS = (
     CACHE,
     FOLDER,
     f"/usr/lib/systemd/system/{SERVICE}",
+    f"/etc/systemd/system/{SERVICE}",
     f"/etc/systemd/system/{SERVICE}.d",
 )
 """Paths that only the agent and its import create."""
@@ -87,8 +109,9 @@ class ImportHost:
         await self._root(f"umask 077; mkdir -p {FOLDER}")
         command = ["sh", SCRIPT]
         if package is not None:
-            await self._put(DEB, package.content)
-            command += ["--package", DEB]
+            path = f"{FOLDER}/{PACKAGE}{SUFFIXES[package.format]}"
+            await self._put(path, package.content)
+            command += ["--package", path, "--sha256", package.sha256]
         await self._put(SCRIPT, script.encode())
         ran = await self._root(shlex.join(command), f"{token}\n".encode(), INSTALL_SECONDS)
         await self._root(f"rm -rf {FOLDER}")
@@ -110,14 +133,7 @@ class ImportHost:
         )
         brought = (await self._root(f"{note} cat brought 2>/dev/null || true")).out.split()
         records = await self._root(f"cat {FOLDER}/components 2>/dev/null || true")
-        purge = (
-            f"if dpkg-query -W {PACKAGE} >/dev/null 2>&1; then"
-            " DEBIAN_FRONTEND=noninteractive apt-get purge -y"
-            " --allow-change-held-packages -o DPkg::Lock::Timeout=300"
-            f" {PACKAGE} >/dev/null; fi; rm -rf {CACHE} /etc/kubenode;"
-            " [ -d /opt ] || install -d -m 0755 /opt"  # dpkg removes it if it is empty
-        )
-        await self._root(purge, seconds=INSTALL_SECONDS)
+        await self._root(REMOVE, seconds=INSTALL_SECONDS)
         stay = await self._take_along(brought)
         await self._root(f"rm -rf {FOLDER}")
         list_command = "; ".join(f"[ ! -e {path} ] || echo {path}" for path in OURS)
@@ -131,7 +147,9 @@ class ImportHost:
         """
         if not brought:
             return ()
-        simulated = await self._root("apt-get --simulate autoremove")
+        simulated = await self._root(
+            "! command -v apt-get >/dev/null || apt-get --simulate autoremove"
+        )
         unneeded = [
             fields[1]
             for line in simulated.out.splitlines()
@@ -140,8 +158,10 @@ class ImportHost:
         if unneeded:
             purge = shlex.join(["dpkg", "--purge", *unneeded])
             await self._root(f"DEBIAN_FRONTEND=noninteractive {purge}", seconds=INSTALL_SECONDS)
-        there = shlex.join(["dpkg-query", "-W", "-f=${db:Status-Abbrev} ${Package}\\n", *brought])
-        ran = await self._root(f"{there} 2>/dev/null || true")
+        debs = shlex.join(["dpkg-query", "-W", "-f=${db:Status-Abbrev} ${Package}\\n", *brought])
+        rpms = shlex.join(["rpm", "--query", "--queryformat", "ii %{NAME}\\n", *brought])
+        shell = f"if command -v dpkg-query >/dev/null; then {debs}; else {rpms}; fi"
+        ran = await self._root(f"{{ {shell}; }} 2>/dev/null || true")
         lines = (line.split() for line in ran.out.splitlines())
         return tuple(fields[-1] for fields in lines if fields[:1] == ["ii"])
 

@@ -11,7 +11,7 @@ import typer
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Exit, Refusal, say
 from kubenode.cli.machine_import_cluster import cluster_findings, cluster_of, made
-from kubenode.cli.machine_import_package import read_package
+from kubenode.cli.machine_import_package import read_packages
 from kubenode.cli.machine_import_rows import ImportRow, read_rows, row_of
 from kubenode.cli.machine_importer import (
     TOKEN_SECONDS,
@@ -44,7 +44,7 @@ class How:
     at_once: hosts that are imported at the same time.
     """
 
-    package: Path | None
+    packages: Sequence[Path]
     download: Download
     server: str
     namespace: str
@@ -99,12 +99,12 @@ async def import_command(
 ) -> Exit:
     """Import the hosts and print the report. Return FINDING unless every host is Running."""
     require_asyncssh()
-    package = None if how.package is None else read_package(how.package)
+    packages = read_packages(how.packages)
     async with connected(kubeconfig, context) as kube:
         await require_crds(kube, {PLURAL})
         cluster = await cluster_of(kube, how.server, kubeconfig, context)
         await _check_cluster(kube, how.namespace)
-        importer = Importer(kube, cluster, connect_ssh, _tell, package, how.download, how.seconds)
+        importer = Importer(kube, cluster, connect_ssh, _tell, packages, how.download, how.seconds)
         outcomes = await import_all(importer, rows, how.at_once)
     report(outcomes, how.output)
     return Exit.FINE if all(o.result is ImportResult.RUNNING for o in outcomes) else Exit.FINDING

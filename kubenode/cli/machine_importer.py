@@ -14,7 +14,7 @@ from kubenode.api.v1alpha1 import Machine
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_host import ImportHost
 from kubenode.cli.machine_import_cluster import Cluster, made
-from kubenode.cli.machine_import_package import AgentPackage
+from kubenode.cli.machine_import_package import AgentPackage, package_for
 from kubenode.cli.machine_import_rows import ImportRow
 from kubenode.cli.machine_ssh import Remote
 from kubenode.cli.machine_tokens import live_token, refusals
@@ -89,7 +89,7 @@ class ImportOutcome:
 class Importer:
     """Imports hosts, one call of `run` for each.
 
-    package: the package to send along; None if the host downloads it from `download`.
+    packages: packages to choose from for each host; () if the host uses `download`.
     seconds: timeout from the end of the preflight to Running, for each host.
     """
 
@@ -97,7 +97,7 @@ class Importer:
     cluster: Cluster
     reach: Reach
     tell: Tell
-    package: AgentPackage | None = None
+    packages: tuple[AgentPackage, ...] = ()
     download: Download = field(default_factory=Download)
     seconds: float = 1200.0
 
@@ -137,15 +137,15 @@ class Importer:
         )
 
     def _wanted(self, row: ImportRow) -> ImportTarget:
-        package, name = self.package, row.machine_name
+        name = row.machine_name
         return ImportTarget(
             machine=name,
             node=row.node_name or name,
             expects_node=row.node != "None",
             joins_by_token=row.node == "Join",
             server=self.cluster.server,
-            architecture="" if package is None else package.architecture,
-            pythons=None if package is None else package.pythons,
+            packages=tuple((package.format, package.architecture) for package in self.packages),
+            fetches=bool(self.download.url),
         )
 
     async def _let_in(self, machine: Machine, host: ImportHost, facts: HostFacts) -> bool:
@@ -155,7 +155,7 @@ class Importer:
             return False
         stored = await live_token(self.kube, name, self.kube.clock, TOKEN_SECONDS)
         self._say(name, "token: made")
-        package = self.package
+        package = package_for(self.packages, facts.format, facts.arch)
         if package is not None and facts.package == package.version:
             package = None
         script = join_script(self.joining(machine), self.download)

@@ -56,7 +56,7 @@ class MachineMakingFlags(ProvidersFlags):
         "URL of the agent for new machines; default: the agent is in their image.",
         MACHINES,
         metavar="URL#sha256=DIGEST",
-        pattern=r"^$|^https?://[^\s#'\"]+\.deb#sha256=[0-9a-f]{64}$",
+        pattern=r"^$|^https?://[^\s#'\"]+\.(deb|rpm|tar\.gz)#sha256=[0-9a-f]{64}$",
     )
 
 

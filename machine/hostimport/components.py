@@ -17,8 +17,9 @@ for path in sorted(pathlib.Path("@RECORDS@").glob("*.json")):
         print(json.dumps({"name": path.stem, "stays": "its record cannot be read"}))
         continue
     applied, before = record.get("applied"), record.get("before") or {}
-    apt = applied["spec"]["source"].get("apt") if applied else None
-    if apt and any(package["name"] == "@PACKAGE@" for package in apt["packages"]):
+    source = applied["spec"]["source"] if applied else {}
+    packages = source.get("apt") or source.get("dnf")
+    if packages and any(package["name"] == "@PACKAGE@" for package in packages["packages"]):
         continue  # the agent itself, which goes anyway
     told = {"name": record["name"], "version": applied["spec"]["version"] if applied else ""}
     if record.get("reason") == "Stays":

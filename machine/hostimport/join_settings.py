@@ -36,7 +36,7 @@ class Joining:
 
 @dataclass(frozen=True, slots=True)
 class Download:
-    """Location of the agent's Debian package.
+    """Location of the agent's package: a .deb, .rpm or .tar.gz, as the hosts install it.
 
     Empty if the host has it in its package sources, or installed.
     """

@@ -15,7 +15,11 @@ CLOCK_WARN_SECONDS, CLOCK_MOST_SECONDS = 5.0, 60.0
 date their certificates back by minutes only.
 """
 ROOM_KIB = 300 * 1024
-"""Free space that the package needs: about 60 MiB, twice during an upgrade, with reserve."""
+"""Free space that the package needs: about 90 MiB, twice during an upgrade, with reserve."""
+SYSTEMD = 249
+"""Oldest version of systemd that the agent's unit and transient units are for."""
+SUFFIXES = {"deb": ".deb", "rpm": ".rpm", "tar": ".tar.gz"}
+"""How the names of packages end, by format."""
 DOCS = "docs/machine-import.md"
 
 
@@ -47,9 +51,9 @@ class ImportTarget:
     expects_node: whether the Machine waits for a Node.
     joins_by_token: whether a component installs the kubelet, so that none runs yet.
     server: https://HOST:PORT of the API server.
-    architecture: architecture of the package to install, "" if the package is not at hand.
-    pythons: the first minor version of python3 that the package supports and the first that it does
-        not, such as ((3, 11), (3, 12)); None if the package is not at hand.
+    packages: format and architecture of each package at hand, such as ("deb", "amd64"); () if the
+        host gets its package from elsewhere.
+    fetches: whether the host fetches the package from a URL.
     """
 
     machine: str
@@ -57,8 +61,8 @@ class ImportTarget:
     expects_node: bool
     server: str
     joins_by_token: bool = False
-    architecture: str = ""
-    pythons: tuple[tuple[int, int], tuple[int, int]] | None = None
+    packages: tuple[tuple[str, str], ...] = ()
+    fetches: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +110,25 @@ def _rights(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding
 def _platform(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
     if not facts.systemd:
         yield _no("systemd", "it does not run", "the agent is a service of it: use such a host")
-    if not facts.dpkg:
-        value = f"{facts.os or 'unknown'} without dpkg and apt-get"
-        yield _no("platform", value, "the agent is a Debian package: use Debian or one like it")
-        return
-    if wanted.architecture not in ("", "all", facts.arch):
-        how = f"build the package for {facts.arch}: `make deb` on such a machine"
-        yield _no("architecture", f"{facts.arch}, the package is {wanted.architecture}", how)
+    elif facts.systemd.isdigit() and int(facts.systemd) < SYSTEMD:
+        how = f"the agent needs {SYSTEMD} or later: upgrade the host's system"
+        yield _no("systemd", f"version {facts.systemd}", how)
+    yield from _package(facts, wanted)
     if facts.audit:
         how = "`dpkg --configure -a` and `apt-get -f install` on the host first"
         yield _no("package database", f"not configured: {', '.join(facts.audit)}", how)
 
 
-def _python(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
-    if not facts.dpkg or wanted.pythons is None:
-        return
-    (low, high), version = wanted.pythons, facts.python
-    name = f"{low[0]}.{low[1]}"
-    if not version:
-        yield _warn("python3", "not installed", "apt-get is asked for it with the agent's package")
-    elif not low <= _minor(version) < high:
-        how = f"build the package for it: `python -m agent.deb dist --python {version}`"
-        yield _no("python3", f"{version}, the package is for {name}", how)
-
-
-def _minor(text: str) -> tuple[int, int]:
-    major, _, minor = text.partition(".")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)
+def _package(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
+    """Check that there is a package of the host's format and architecture."""
+    suffix = SUFFIXES[facts.format]
+    if wanted.packages and (facts.format, facts.arch) not in wanted.packages:
+        value = f"the host needs a {suffix} for {facts.arch}, and --agent-package has none"
+        how = f'add it: `make packages ARGS="--arch {facts.arch}"` builds it into dist/'
+        yield _no("package", value, how)
+    elif not wanted.packages and facts.format == "tar" and not (wanted.fetches or facts.package):
+        how = f"name the agent's {suffix} by --agent-package"
+        yield _no("package", f"{facts.os or 'the host'} has neither dpkg nor rpm", how)
 
 
 def _room(facts: HostFacts, wanted: ImportTarget) -> Iterator[PreflightFinding]:
@@ -216,7 +212,6 @@ def _clock(facts: HostFacts, clock: ClockOffset) -> Iterator[PreflightFinding]:
 CHECKS: tuple[Check, ...] = (
     _rights,
     _platform,
-    _python,
     _room,
     _agent,
     _others,

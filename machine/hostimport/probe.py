@@ -21,6 +21,9 @@ UNITS = (
 )
 """Services that change packages, files or the kubelet of a host by themselves."""
 
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+"""Names of the kernel and of dpkg."""
+
 _TEXT = Path(__file__).with_name("probe.sh").read_text()
 
 
@@ -50,7 +53,8 @@ class HostFacts:
     complete: whether the script ran to its end.
     root: whether it ran as root.
     os: ID and version of os-release, such as `debian-12`.
-    arch: architecture as named by dpkg; without dpkg, as named by the kernel.
+    arch: architecture as named by dpkg.
+    format: how the host installs packages: deb (by apt-get), rpm, or tar if it has neither.
     package: installed version of the agent's package.
     agent: the Machine whose agent runs there.
     audit: packages that are half installed or half configured.
@@ -67,10 +71,9 @@ class HostFacts:
     root: bool
     os: str
     arch: str
-    dpkg: bool
+    format: str
     systemd: str
     synchronised: str
-    python: str
     package: str
     agent: str
     audit: tuple[str, ...]
@@ -100,11 +103,10 @@ def parse(answer: str) -> HostFacts:
         complete="end" in fields,
         root=get_first("uid") == "0",
         os=get_first("os"),
-        arch=get_first("dpkg") or get_first("machine"),
-        dpkg="dpkg" in fields,
+        arch=get_first("dpkg") or ARCHITECTURES.get(get_first("machine"), get_first("machine")),
+        format="deb" if "dpkg" in fields else "rpm" if "rpm" in fields else "tar",
         systemd=get_first("systemd"),
         synchronised=get_first("synchronised"),
-        python=get_first("python"),
         package=installed.removeprefix("ii").strip() if installed.startswith("ii") else "",
         agent=get_first("agent"),
         audit=tuple(get_first("audit").split()),

@@ -15,8 +15,12 @@ if has dpkg && has apt-get; then
     say dpkg "$(dpkg --print-architecture)"
     say audit "$(dpkg --audit 2>/dev/null | sed -n 's/^ \([a-z0-9][a-z0-9.+-]*\) .*/\1/p' | head -n 5)"
     say package "$(dpkg-query -W -f='${db:Status-Abbrev}${Version}' kubenode-agent 2>/dev/null)"
+elif has rpm; then
+    say rpm yes
+    say package "$(rpm --query --queryformat 'ii %{VERSION}' kubenode-agent 2>/dev/null)"
+elif [ -e /opt/kubenode/bin/setup ]; then
+    say package "ii $(sed -n 's/^version=//p' /opt/kubenode/bin/setup)"
 fi
-! has python3 || say python "$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
 for folder in /opt /var; do
     say free "$folder $(df -Pk "$folder" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 done

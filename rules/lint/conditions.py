@@ -55,7 +55,7 @@ CCE = split_names(
 OURS = split_names(
     "ConntrackTableFull CPUThermalThrottling NetworkLinkFlapping BondDegraded DiskSMARTProblem"
     " CertificateExpiring InotifyProblem MemoryContentionPressure DiskContentionPressure"
-    " CPUContentionPressure FrequentUnitRestart"
+    " CPUContentionPressure FrequentUnitRestart RebootRequired"
 )
 """Types of the agent for which no vendor has a name. For others it uses the vendor's name."""
 KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | NVSENTINEL | TKE | CCE | OURS

@@ -47,6 +47,15 @@ folders = ["/mnt/full"]
 
 [detectors.mounts]
 every_seconds = 1
+
+[detectors.reboot]
+every_seconds = 1
+"""
+NEEDS_RESTARTING = "/usr/bin/needs-restarting"
+KERNEL_IS_OLD = """#!/bin/sh
+printf 'Core libraries or services have been updated since boot-up:\\n  * kernel\\n\\n'
+echo 'Reboot is required to fully utilize these updates.'
+exit 1
 """
 HANGS = "#!/bin/sh\nsetsid sleep 4242 & sleep 4242 &\nsleep 4242\n"
 MONITOR = {
@@ -219,6 +228,20 @@ def test_a_full_disk_is_told_until_there_is_room(watched: Watched) -> None:
     assert "/mnt/full" in watched.wait_for("DiskProblem", "True", "DiskNearlyFull")
     watched.host.run("rm", "/mnt/full/data")
     watched.wait_for("DiskProblem", "False")
+
+
+def test_restart_that_packages_wait_for_is_reported_until_none_does(watched: Watched) -> None:
+    watched.wait_for("RebootRequired", "False", "NoRebootRequired")
+    watched.host.write(NEEDS_RESTARTING, KERNEL_IS_OLD, 0o755)
+    message = watched.wait_for("RebootRequired", "True", "PackagesNeedReboot")
+    assert message == f"{NEEDS_RESTARTING} -r reports packages kernel"
+    watched.host.run("rm", NEEDS_RESTARTING)
+    watched.wait_for("RebootRequired", "False")
+    watched.host.run("sh", "-c", "echo libc6 >/run/reboot-required.pkgs; >/run/reboot-required")
+    message = watched.wait_for("RebootRequired", "True")
+    assert message == "/run/reboot-required exists: packages libc6"
+    watched.host.run("rm", "/run/reboot-required")
+    watched.wait_for("RebootRequired", "False")
 
 
 def test_services_that_stop_answering_are_unhealthy_until_they_answer(watched: Watched) -> None:

@@ -1,4 +1,5 @@
-"""Hosts with the agent's package, all at once: they join, are upgraded, rebooted and cut off.
+"""Hosts with the agent's package, all at once: they join, are upgraded, rebooted and cut off; and
+one with its archive.
 
 KUBENODE_FLEET  how many hosts (default 4; figures of 20: docs/explanation/performance-notes.md)
 KUBENODE_AWAY   seconds that the API server is away (default 10)
@@ -19,10 +20,17 @@ from typing import Any
 import pytest
 from support import waiting
 from support.agent_jobs import EVENTS, Operator, an_agent_job, asked
-from support.agent_package import PROVE_SECONDS, PackagedHost, Packages, packages
+from support.agent_package import (
+    PROVE_SECONDS,
+    PackagedHost,
+    Packages,
+    agent_package,
+    earlier_package,
+    packages,
+)
 from support.agent_service import CountedUnit
 from support.control_plane import ControlPlane
-from support.hosts import Hosts
+from support.hosts import Host, Hosts
 from support.machine_world import OPERATOR, OPERATOR_GROUPS, a_machine, install
 from support.programs import KUBENODE, Program
 
@@ -68,6 +76,13 @@ DETECTOR = {
 }
 
 
+UNPACKED = "/var/cache/kubenode-agent"
+SETUP = f"{UNPACKED}/setup.sh"
+VERSION = "0.1.0"
+FOLDERS = ("/etc", "/opt", "/usr/bin", "/usr/lib/systemd", "/var/lib")
+"""Folders that the archive may write to."""
+
+
 class Fleet:
     def __init__(self, hosts: list[PackagedHost], cp: ControlPlane, made: Packages) -> None:
         self.hosts, self.cp, self.packages = hosts, cp, made
@@ -84,8 +99,10 @@ class Fleet:
 
         until(there, f"every Machine tells agent {version}: {[h.version for h in self.hosts]}")
 
-    def events(self, reason: str) -> list[dict[str, Any]]:
-        return [e for e in self.cp.get(EVENTS)["items"] if e["reason"] == reason]
+    def rolled_back(self) -> dict[str, str]:
+        """Messages of Events AgentRolledBack by node."""
+        events = [e for e in self.cp.get(EVENTS)["items"] if e["reason"] == "AgentRolledBack"]
+        return {event["involvedObject"]["name"]: event["message"] for event in events}
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +127,11 @@ def fleet(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fl
             stack.callback(host.destroy)
             booted.append(PackagedHost(host, cp))
         found = Fleet(booted, cp, made)
-        found.each(lambda host: join(host, cp, made))
+        found.each(lambda host: join(host, cp, made.first))
         yield found
 
 
-def join(host: PackagedHost, cp: ControlPlane, made: Packages) -> None:
+def join(host: PackagedHost, cp: ControlPlane, package: Path) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": host.name}}
     for thing in (node, a_machine(host.name, addresses=[host.host.address])):
         cp.kubectl("create", "-f", "-", stdin=json.dumps(thing))
@@ -125,7 +142,7 @@ def join(host: PackagedHost, cp: ControlPlane, made: Packages) -> None:
 
     host.host.write("/etc/kubenode/appliance.json", json.dumps(DETECTOR))
     host.host.write(WATCHED, "")
-    host.join(made.first, until(token, f"a token for {host.name}"), SETTINGS)
+    host.join(package, until(token, f"a token for {host.name}"), SETTINGS)
 
 
 def test_every_host_joins_and_its_token_is_of_no_more_use(fleet: Fleet) -> None:
@@ -244,6 +261,28 @@ def test_what_happens_while_the_api_server_is_away_is_told_late_with_its_true_ti
         assert abs((since - written[host.name]).total_seconds()) < 5, "when it was, not when told"
 
 
+def test_upgrade_of_an_earlier_package_is_taken_back_or_proven(
+    fleet: Fleet, hosts: Hosts, tmp_path: Path
+) -> None:
+    """It ran on the host's Python, and its unit did."""
+    host = PackagedHost(hosts.boot("earlier"), fleet.cp)
+    try:
+        join(host, fleet.cp, earlier_package(tmp_path, "0.0.9"))
+        until(lambda: host.version == "0.0.9", "the earlier agent has joined")
+        certificate = host.certificate
+        host.install(fleet.packages.broken)
+        until(
+            lambda: host.host.run("readlink", "/opt/kubenode").stdout.endswith("kept/0.0.9\n"),
+            "the broken version is taken back",
+        )
+        until(lambda: host.name in fleet.rolled_back(), "the earlier agent runs again and reports")
+        host.install(fleet.packages.first)
+        until(lambda: host.version == "0.1.0", "the new version has renewed its Lease")
+        assert host.certificate == certificate, "it keeps the identity"
+    finally:
+        host.host.destroy()
+
+
 def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet: Fleet) -> None:
     fleet.each(lambda host: host.install(fleet.packages.next))
     fleet.all_have("0.1.1")
@@ -258,11 +297,10 @@ def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet:
         )
 
     until(back, "every host runs the version before again")
-    told = until(
-        lambda: len(found := fleet.events("AgentRolledBack")) >= SIZE and found,
-        "every agent tells that it was taken back",
-    )
-    assert all("0.1.2 did not renew its lease" in event["message"] for event in told)
+    names = {host.name for host in fleet.hosts}
+    until(lambda: names <= fleet.rolled_back().keys(), "every agent tells that it was taken back")
+    told = fleet.rolled_back()
+    assert all("0.1.2 did not renew its lease" in told[name] for name in names)
     fleet.all_have("0.1.1")
 
 
@@ -278,3 +316,46 @@ def test_the_package_leaves_nothing_behind_when_it_is_purged(fleet: Fleet, hosts
         assert host.unit("kubenode-agent.service", "LoadState") == "not-found"
     finally:
         host.destroy()
+
+
+@pytest.fixture
+def archive_host(hosts: Hosts, tmp_path: Path) -> Iterator[Host]:
+    """A host on which the archive is unpacked."""
+    archive = agent_package(tmp_path, "tar", VERSION)
+    booted = hosts.boot("archive")
+    folder = str(booted.root / "var/cache")
+    subprocess.run(["tar", "-xzf", archive, "-C", folder, "--no-same-owner"], check=True)
+    yield booted
+    booted.destroy()
+
+
+def list_files(host: Host) -> set[str]:
+    listed = ("-printf", "%p %y %m %l\\n")
+    pruned = ("-path", "/var/lib/systemd", "-prune", "-o")
+    return set(host.run("find", *FOLDERS, *pruned, *listed).stdout.splitlines())
+
+
+def current_version(host: Host) -> str:
+    asked = ("/opt/kubenode/bin/python3", "-c", "import platform as p; print(p.libc_ver()[1])")
+    assert host.run(*asked).stdout.startswith("2."), "its own Python runs"
+    return host.run("readlink", "/opt/kubenode").stdout.strip()
+
+
+def test_archive_is_installed_or_undone_and_leaves_nothing(archive_host: Host) -> None:
+    host, before = archive_host, list_files(archive_host)
+    interpreter = f"{UNPACKED}/{VERSION}/python/bin/python3.13"
+    host.run("mv", interpreter, f"{interpreter}.good")
+    failed = host.run("sh", SETUP, check=False)
+    assert failed.returncode == 1
+    assert "does not run on this host" in failed.stderr and "is undone" in failed.stderr
+    assert list_files(host) == before
+
+    host.run("mv", f"{interpreter}.good", interpreter)
+    host.run("sh", SETUP)
+    assert current_version(host) == f"/opt/kubenode-agent/{VERSION}"
+    host.run("mv", interpreter, f"{interpreter}.good")
+    assert host.run("sh", SETUP, check=False).returncode == 1
+    assert current_version(host) == f"/opt/kubenode-agent/kept/{VERSION}", "the version before"
+
+    host.run("/opt/kubenode/bin/setup", "purge")
+    assert list_files(host) == before

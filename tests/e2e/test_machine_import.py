@@ -5,9 +5,10 @@ The command is run as people run it, on real hosts with the real package, API se
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -16,11 +17,15 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 from support import waiting
-from support.agent_package import Packages, packages
+from support.agent_jobs import Operator, an_agent_job, asked
+from support.agent_package import Packages, agent_package, packages
+from support.agent_service import EVERY_UNIT, CountedUnit
 from support.command import kubenode, started
 from support.component_packages import deb, serve
+from support.component_rpms import serve_rpms
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
+from support.host_image import dnf_image
 from support.hosts import Host, Hosts
 from support.machine_world import MACHINES, OPERATOR, OPERATOR_GROUPS, install
 from support.package_site import served
@@ -56,6 +61,8 @@ class Site:
     hosts: Hosts
     ssh: SshHosts
     packages: Packages
+    others: Path
+    """Folder with the rpm and the tar.gz."""
 
     @property
     def package(self) -> Path:
@@ -64,6 +71,7 @@ class Site:
     def words(self, *words: str) -> list[str]:
         """Of an import over SSH."""
         flags = [*self.ssh.flags, "--agent-package", str(self.package), "--timeout", "8m"]
+        flags += ["--agent-package", str(self.others)]
         return ["machine", "import", *words, *flags, "--kubeconfig", str(self.cp.kubeconfig)]
 
     def imported(self, *words: str) -> CompletedProcess[str]:
@@ -126,15 +134,19 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
         operator = Program("machine", ["run", "machine", *flags], folder)
         operator.start()
         stack.callback(operator.stop)
-        yield Site(cp, hosts, SshHosts(folder), packages(folder))
+        made = packages(folder)
+        others = folder / "others"
+        for format_ in ("rpm", "tar"):
+            agent_package(others, format_)
+        yield Site(cp, hosts, SshHosts(folder), made, others)
 
 
 @pytest.fixture
 def boot(site: Site) -> Iterator[Any]:
     booted: list[Host] = []
 
-    def one(name: str, *, known: bool = True) -> Host:
-        host = site.hosts.boot(name)
+    def one(name: str, *, known: bool = True, image: Path | None = None) -> Host:
+        host = site.hosts.boot(name, image=image)
         booted.append(host)
         site.ssh.open(host, known=known)
         return host
@@ -144,7 +156,10 @@ def boot(site: Site) -> Iterator[Any]:
         host.destroy()
 
 
-GROWN = ("/var/lib/dpkg", "/var/lib/apt", "/var/lib/systemd", "/etc/apt", "/etc/ld.so.cache")
+GROWN = (
+    *("/var/lib/dpkg", "/var/lib/apt", "/var/lib/rpm", "/var/lib/dnf"),
+    *("/var/lib/systemd", "/etc/apt", "/etc/ld.so.cache"),
+)
 """Where the system keeps its own account of packages and services."""
 
 
@@ -158,8 +173,9 @@ def snapshot(host: Host) -> set[str]:
     tree = host.run("find", *folders, *pruned, *shown, check=False).stdout.splitlines()
     sums = "find /etc /opt /root -xdev -type f ! -path '/etc/ld.so.cache' -exec sha256sum {} +"
     found = {*tree, *host.run("sh", "-c", sums).stdout.splitlines()}
-    packages = host.run("dpkg-query", "-W", "-f=${Package} ${Version} ${Status}\\n").stdout
-    marked = host.run("apt-mark", "showauto").stdout.split()
+    listed = "dpkg-query -W -f='${Package} ${Version} ${Status}\\n' || rpm --query --all"
+    packages = host.run("sh", "-c", listed, check=False).stdout
+    marked = host.run("sh", "-c", "apt-mark showauto", check=False).stdout.split()
     units = host.run("systemctl", "list-unit-files", "--no-legend", "--plain").stdout
     running = host.run("systemctl", "list-units", "--no-legend", "--plain", "--state=active",
                        "--type=service").stdout  # fmt: skip
@@ -255,11 +271,14 @@ def test_a_host_outside_kubernetes_is_imported_to_running_and_left_as_it_was(
 ) -> None:
     host = boot("out1")
     a_shop_of_before(host, tmp_path, site.packages)
+    unit = CountedUnit(host, "counted")
     before = snapshot(host)
+    host.write("/etc/kubenode/agent.toml", EVERY_UNIT)
     done = site.imported("out1", "--ssh", f"{USER}@{host.address}", "--address", host.address,
                          "--node", "none", "--label", "pool=edge", "-o", "json")  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)[0]["result"] == "Running"
+    a_unit_is_restarted(site, host, unit)
     machine = site.machine("out1")
     assert machine["metadata"]["labels"] == {"pool": "edge"}
     assert machine["status"]["host"]["os"] == "debian-12"
@@ -312,6 +331,59 @@ def the_agent_goes_to_a_new_version_and_back_from_one_that_does_not_come_up(
     told = next(c for c in site.machine("out1")["status"]["components"] if c["version"] == NEXT)
     assert "proven" in told["message"]
     assert site.state("out1", "shop") == "Healthy"
+
+
+def hide(host: Host, *programs: str) -> None:
+    """Move programs out of the host's PATH."""
+    patterns = " ".join(f"/usr/bin/{program}" for program in programs)
+    host.run("sh", "-c", f"mkdir -p /opt/hidden && mv {patterns} /opt/hidden/")
+
+
+def a_host_with_dnf(boot: Any) -> Host:
+    """rpm and dnf look after it; a repository on it has what the agent's package requires."""
+    host: Host = boot("rpm1", image=dnf_image())
+    hide(host, "dpkg*", "apt*")
+    provides = ("systemd = 252", "dbus", "bash", "e2fsprogs", "iproute", "kmod", "procps-ng")
+    serve_rpms(host, provides=provides)
+    return host
+
+
+def a_host_with_neither(boot: Any) -> Host:
+    """No package manager and no Python: the agent brings its own."""
+    host: Host = boot("bare1")
+    hide(host, "dpkg*", "apt*", "python3*")
+    return host
+
+
+@pytest.mark.parametrize("make_host", [a_host_with_dnf, a_host_with_neither])
+def test_host_without_dpkg_is_imported_to_running_repaired_and_left_as_it_was(
+    site: Site, boot: Any, make_host: Callable[[Any], Host]
+) -> None:
+    host = make_host(boot)
+    unit = CountedUnit(host, "counted")
+    before = snapshot(host)
+    host.write("/etc/kubenode/agent.toml", EVERY_UNIT)
+    ssh = ("--ssh", f"{USER}@{host.address}")
+    done = site.imported(host.name, *ssh, "--address", host.address, "--node", "none")
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    a_unit_is_restarted(site, host, unit)
+
+    again = site.imported(host.name, *ssh, "--address", host.address, "--node", "none")
+    assert again.returncode == 0 and "there already" in again.stderr, again.stderr
+    gone = site.exported(host.name, *ssh)
+    assert gone.returncode == 0, (gone.stdout, gone.stderr)
+    assert "nothing of ours stays" in gone.stdout, gone.stdout
+    left = snapshot(host)
+    assert sorted(left - before) == [] and sorted(before - left) == []
+
+
+def a_unit_is_restarted(site: Site, host: Host, unit: CountedUnit) -> None:
+    """The agent does one repair."""
+    operator, job = Operator(site.cp), f"restart-{host.name}"
+    request = asked(host.boot_id(), valid=timedelta(minutes=5))
+    operator.make(an_agent_job(job, host.name, unit.name), request)
+    answer = operator.wait_answer(job, seconds=PATIENCE)
+    assert (answer["state"], unit.starts) == ("Done", 2), answer
 
 
 def test_many_hosts_of_a_file_are_imported_also_after_a_kill(

@@ -1,4 +1,4 @@
-"""The agent's Debian package in three versions, and hosts that it is installed on."""
+"""The agent's packages, the Debian one in three versions, and hosts that they are installed on."""
 
 import shutil
 import subprocess
@@ -9,11 +9,13 @@ from typing import Any
 from support.agent_jobs import MACHINES, NODES
 from support.agent_service import EVERY_UNIT
 from support.control_plane import ControlPlane
+from support.host_image import agent_libraries, agent_packages
 from support.hosts import Host
 
-from agent.deb.build import VERSIONS, build
+from agent.packages.build import HERE, VERSIONS, build, sources
 
 SERVICE = "kubenode-agent.service"
+EARLIER = Path(__file__).parents[1] / "hosts" / "earlier_deb"
 SKEWED = Path(__file__).parents[1] / "hosts" / "skewed_agent.py"
 PROVE_SECONDS = 15
 
@@ -27,11 +29,41 @@ class Packages:
     broken: Path
 
 
+def agent_package(folder: Path, format_: str = "deb", version: str = "") -> Path:
+    """The package of this checkout; the libraries in it are made once."""
+    (package,) = build(folder, formats=(format_,), version=version, built=agent_libraries())
+    return package
+
+
 def packages(folder: Path) -> Packages:
-    """The package of this checkout, and two later versions made from it."""
-    first = build(folder, version="0.1.0")
+    """The Debian package of this checkout, and two later versions made from it."""
+    first = agent_package(folder, version="0.1.0")
     broken = _later(first, "0.1.2", 'raise SystemExit("this version is broken")\n')
     return Packages(first, _later(first, "0.1.1"), broken)
+
+
+def earlier_package(folder: Path, version: str) -> Path:
+    """The agent as packages had it before they brought a CPython, with the scripts of that time."""
+    root = folder / version
+    home = root / VERSIONS / version
+    sources(home / "src", version)
+    shutil.copytree(agent_packages(), home / "lib")
+    for name, target in {
+        "kubenode-agent": "usr/bin/kubenode-agent",
+        "kubenode-agent.service": "usr/lib/systemd/system/kubenode-agent.service",
+        **{name: f"DEBIAN/{name}" for name in ("control", "postinst", "prerm", "postrm")},
+    }.items():
+        text = (EARLIER / name).read_text().replace("@VERSION@", version)
+        _write(root / target, text.replace("@ARCHITECTURE@", "amd64"))
+    for name in ("prove", "proven"):
+        _write(root / "usr/lib/kubenode-agent" / name, (HERE / name).read_text())
+    return _pack(root, folder / f"kubenode-agent_{version}_amd64.deb")
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755 if text.startswith("#!") else 0o644)
 
 
 def _later(package: Path, version: str, main: str = "") -> Path:
@@ -47,14 +79,17 @@ def _later(package: Path, version: str, main: str = "") -> Path:
         (home / "src" / "agent" / "main.py").write_text(main)
         for compiled in (home / "src" / "agent" / "__pycache__").glob("main.*"):
             compiled.unlink()
-    made = package.parent / package.name.replace("0.1.0", version)
+    return _pack(root, package.parent / package.name.replace("0.1.0", version))
+
+
+def _pack(root: Path, package: Path) -> Path:
     subprocess.run(
-        ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, made],
+        ["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "--build", root, package],
         check=True,
         capture_output=True,
     )
     shutil.rmtree(root)
-    return made
+    return package
 
 
 class PackagedHost:
@@ -118,7 +153,8 @@ class PackagedHost:
             self.host.write("/var/lib/skewed_agent.py", SKEWED.read_text())
             self.host.write(
                 f"{folder}/skewed.conf",
-                "[Service]\nExecStart=\nExecStart=/usr/bin/python3 -P /var/lib/skewed_agent.py\n"
+                "[Service]\nExecStart=\n"
+                "ExecStart=/opt/kubenode/bin/python3 -P /var/lib/skewed_agent.py\n"
                 f"Environment=SKEW_SECONDS={seconds}\n",
             )
         self.host.run("systemctl", "daemon-reload")

@@ -13,6 +13,8 @@ REPOSITORY = Path(__file__).parents[2]
 SERVICE = REPOSITORY / "agent" / "systemd" / "kubenode-agent.service"
 AGENT = "kubenode-agent.service"
 STATE = "/var/lib/kubenode-agent"
+PYTHON = Path(__file__).parents[1] / "hosts" / "bin"
+"""A link to the host's Python, in the place of the one that packages bring."""
 KILLER = Path(__file__).parents[1] / "hosts" / "killed_agent.py"
 
 
@@ -22,6 +24,7 @@ def binds() -> dict[Path, str]:
         REPOSITORY / "agent": "/opt/kubenode/src/agent",
         REPOSITORY / "kubenode": "/opt/kubenode/src/kubenode",
         agent_packages(): "/opt/kubenode/lib",
+        PYTHON: "/opt/kubenode/bin",
         KILLER: "/opt/kubenode/killed_agent.py",
     }
 

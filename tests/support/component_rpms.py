@@ -4,7 +4,8 @@ Debian's rpm knows of no package on the host. What every package needs, the shel
 are for, a package of ours says it has.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from support.component_packages import REPOSITORY, SERVICE, STARTS
 from support.hosts import Host
@@ -35,7 +36,7 @@ systemctl daemon-reload
 %attr(755, root, root) /usr/bin/{name}
 /usr/lib/systemd/system/{name}.service
 """
-SHELL = SPEC.format(name="shell", version="1", relations="Provides: /bin/sh", more="%files\n")
+SHELL = "Provides: /bin/sh"
 REPO = f"""[tests]
 name=tests
 baseurl=file://{REPOSITORY}
@@ -43,17 +44,26 @@ gpgcheck=0
 """
 
 
-def serve_rpms(host: Host, packages: Sequence[tuple[str, str]], needs: dict[str, str]) -> None:
+def serve_rpms(
+    host: Host,
+    packages: Sequence[tuple[str, str]] = (),
+    needs: Mapping[str, str] = MappingProxyType({}),
+    provides: Sequence[str] = (),
+) -> None:
     """Make (name, version) the one repository that the host's dnf knows.
 
     needs  which other package one of this name requires
+    provides  capabilities of the host that one more package claims to provide
     """
     host.write("/etc/rpm/macros", "%_dbpath /var/lib/rpm\n")  # Debian keeps one in each home
     host.write("/etc/dnf/plugins/local.conf", "[main]\nenabled = false\n")
     host.write("/etc/dnf/vars/releasever", "0\n")
     host.write("/etc/yum.repos.d/tests.repo", REPO)
     specs = [f"{BUILDS}/shell.spec"]
-    host.write(specs[0], SHELL)
+    relations = "\n".join([SHELL, *(f"Provides: {each}" for each in provides)])
+    host.write(
+        specs[0], SPEC.format(name="shell", version="1", relations=relations, more="%files\n")
+    )
     for name, version in packages:
         host.write(f"{BUILDS}/{name}.sh", "#!/bin/sh\nexec sleep infinity\n")
         service = SERVICE.format(name=name, version=version)

@@ -39,6 +39,8 @@ PACKAGES = {
     "git": "git",
     "buildah": "buildah",
     "mmdebstrap": "mmdebstrap",
+    "patchelf": "patchelf",
+    "rpmbuild": "rpm",
 }
 """Programs found on PATH, and the Debian package that has each."""
 NEED_ROOT = {HOSTS: ("systemd-nspawn", "debootstrap", "ip"), IMAGES: ("buildah", "mmdebstrap")}

@@ -16,11 +16,14 @@ from pathlib import Path
 
 from support.components import MissingComponent
 
-from agent.deb.pins import CannotPin, install, pins
+from agent.packages.build import install_libraries
+from agent.packages.pins import LOCK_FILE, CannotPin, install, pins
+from agent.packages.runtime import CHECKOUT, CannotBuild
 
 SUITE = "bookworm"
 SUITE_PYTHON = "3.11"
-"""The image's python3; packages for it are of this minor version, whatever runs the tests."""
+"""The image's python3, which runs agents that are not installed as packages."""
+RUNTIME_SOURCES = ("agent/packages/build.py", "agent/packages/pins.py", "agent/packages/runtime.py")
 PACKAGES = (
     *("systemd", "systemd-sysv", "dbus", "iproute2", "procps", "netbase", "python3"),
     # What makes a host a Node (support.kubelet_hosts); busybox is what its containers run.
@@ -69,6 +72,19 @@ def agent_packages() -> Path:
         name = f"agent-packages-{SUITE_PYTHON}-{_digest(pinned)}"
         return once(name, lambda folder: install(pinned, SUITE_PYTHON, folder))
     except CannotPin as error:
+        raise MissingComponent(str(error)) from error
+
+
+def agent_libraries() -> Path:
+    """A folder with what the agent's packages bring beside the agent: its CPython and libraries.
+
+    Raises MissingComponent.
+    """
+    sources = [CHECKOUT / name for name in (*RUNTIME_SOURCES, "images/debian.sh")]
+    digest = _digest("".join(path.read_text() for path in (*sources, LOCK_FILE)))
+    try:
+        return once(f"agent-libraries-{digest}", lambda folder: install_libraries("amd64", folder))
+    except (CannotPin, CannotBuild) as error:
         raise MissingComponent(str(error)) from error
 
 

@@ -72,7 +72,7 @@ class KubeletHosts:
 
         delay  seconds between down and up of every reboot
         """
-        binds = {**(bind or {}), control_plane_folder(): "/opt/kubenode/bin"}
+        binds = {**(bind or {}), control_plane_folder(): "/opt/kubernetes/bin"}
         host = self._boot(name, binds, delay)
         self.pod_networks[name] = self._pod_network(len(self._nodes))
         self._install(host, zone, self.pod_networks[name])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.agent_package import PackagedHost
+from support.agent_package import PackagedHost, agent_package
 from support.component_packages import REPOSITORY, deb, index
 from support.control_plane import ControlPlane, kubectl_command
 from support.daemons import free_port
@@ -23,7 +23,6 @@ from support.machine_world import CHARTS, MACHINES, OPERATOR, OPERATOR_GROUPS, a
 from support.programs import KUBENODE, Program
 from support.waiting import until
 
-from agent.deb.build import build
 from kubenode.runtime.kube.paths import custom
 
 PATIENCE = 400.0
@@ -267,7 +266,7 @@ def rollouts(hosts: Hosts, folder: Path, count: int) -> Iterator[Rollouts]:
             stack.callback(host.destroy)
             booted[host.name] = host
         made = Rollouts(cp, booted, operator, defender, history)
-        package = build(folder)
+        package = agent_package(folder)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(lambda host: _join(made, host, package), booted.values()))
         yield made

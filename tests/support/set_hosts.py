@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from support.agent_jobs import JOBS, LEASES, NODES, Caller, stamp
+from support.agent_package import agent_package
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.host_rack import HostRack
@@ -26,7 +27,6 @@ from support.programs import Program
 from support.rollout_hosts import POLICY, UNHURRIED, History
 from support.waiting import until
 
-from agent.deb.build import build
 from kubenode.providers.local.power import PREFIX
 from kubenode.runtime.kube.paths import custom
 
@@ -221,7 +221,7 @@ def pool(hosts: Hosts, folder: Path) -> Iterator[Pool]:
         )
         cp = stack.enter_context(plane)
         _install(cp)
-        package = build(folder)
+        package = agent_package(folder)
         url = stack.enter_context(served(folder, hosts.gateway))
         rack = stack.enter_context(HostRack(hosts.folder, lambda name: _boot(made, hosts, name)))
         made = Pool(cp, rack)

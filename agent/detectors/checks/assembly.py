@@ -12,7 +12,16 @@ from functools import partial
 from agent.detectors import Detector, Sink
 from agent.detectors.checks import Check
 from agent.detectors.checks.detector import CheckDetector, Reading, Turns
-from agent.detectors.checks.host import certificates, gpu, mounts, space, tables, tasks, time
+from agent.detectors.checks.host import (
+    certificates,
+    gpu,
+    mounts,
+    reboot,
+    space,
+    tables,
+    tasks,
+    time,
+)
 from agent.detectors.checks.host.pressure import NAMES, Pressure, PressureDetector
 from agent.detectors.checks.host.smart import Smart
 from agent.detectors.checks.host_unit import Unconfined
@@ -117,6 +126,9 @@ def _host(given: Detectors, turns: Turns, programs: Runner, root: str) -> Iterat
         for resource, limit in zip(NAMES, limits_, strict=True):
             if limit:
                 yield PressureDetector(Pressure(resource, limit, root), turns)
+    if (pending := given.reboot).enabled:
+        restart = reboot.RebootCheck(pending.file, programs, root)
+        yield reading(restart, pending.every_seconds, Rounds())
     if (smart := given.smart).enabled:
         yield reading(Smart(smart.devices, smart.sectors, programs), smart.every_seconds, Rounds())
     if given.gpu.enabled and HostRoot(root).exists(gpu.DRIVER):

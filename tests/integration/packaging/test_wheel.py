@@ -12,7 +12,7 @@ import pytest
 from support.clean_venv import CleanVenv
 from support.command import environment
 
-from agent.deb.build import project_version, sources
+from agent.packages.build import project_version, sources
 from images.closure import lists
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -94,7 +94,7 @@ def ran(venv: CleanVenv, *words: str, at: Path, **more: str) -> subprocess.Compl
 def test_it_holds_every_file_of_the_programs_but_for_what_makes_the_agents_package(
     wheel: Path,
 ) -> None:
-    wanted = {name for name in tracked(*PACKAGES) if not name.startswith("agent/deb/")}
+    wanted = {name for name in tracked(*PACKAGES) if not name.startswith("agent/packages/")}
     assert wanted == set(files_of(wheel))
 
 

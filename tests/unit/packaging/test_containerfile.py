@@ -11,7 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 from support.containerfile import read
 
-from agent.deb.pins import NEEDS
+from agent.packages.pins import NEEDS
 from images.closure import lists
 
 ROOT = Path(__file__).parents[3]

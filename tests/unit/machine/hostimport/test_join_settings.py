@@ -55,6 +55,7 @@ def test_script_refuses_what_it_does_not_know_before_it_writes(tmp_path: Path) -
         (["--token", TOKEN], "unknown argument"),
         (["--token-file", str(tmp_path / "none")], "no such file"),
         (["--package"], "needs a file"),
+        (["--sha256"], "needs the checksum"),
     ):
         done = subprocess.run(["sh", script, *words], capture_output=True, text=True, check=False)
         assert done.returncode == 1 and said in done.stderr

@@ -18,7 +18,6 @@ synchronised yes
 dpkg amd64
 audit
 package
-python 3.11
 free /opt 66775388
 free /var 66775388
 kubelet
@@ -35,8 +34,7 @@ WANTED = ImportTarget(
     "sh-113",
     True,
     "https://10.0.0.1:6443",
-    architecture="amd64",
-    pythons=((3, 11), (3, 12)),
+    packages=(("deb", "amd64"), ("tar", "amd64")),
 )
 RIGHT = ClockOffset(0.1, 0.05)
 
@@ -56,18 +54,16 @@ REFUSED = [
     ({"complete": False}, "did not finish"),
     ({"root": False}, "let this user `sudo` without a password"),
     ({"systemd": ""}, "systemd: it does not run"),
-    ({"dpkg": False}, "platform: debian-12 without dpkg"),
-    ({"arch": "arm64"}, "architecture: arm64, the package is amd64; build the package for arm64"),
+    ({"systemd": "247"}, "systemd: version 247; the agent needs 249 or later"),
+    ({"format": "rpm"}, "package: the host needs a .rpm for amd64, and --agent-package has none"),
+    ({"arch": "arm64"}, "needs a .deb for arm64, and --agent-package has none; add it: `make pack"),
     ({"audit": ("nginx",)}, "not configured: nginx; `dpkg --configure -a`"),
-    ({"python": "3.9"}, "python3: 3.9, the package is for 3.11"),
-    ({"python": "3.12"}, "python3: 3.12, the package is for 3.11"),
     ({"free": {"/opt": 1024}}, "disk: 1 MiB free in /opt; free 300 MiB"),
     ({"agent": "other"}, "Machine other's already; `kubenode machine export other` first"),
     ({"reach": "TimeoutError timed out"}, "is not reached from the host: TimeoutError"),
     ({"reach": "SSLError CERTIFICATE_VERIFY_FAILED"}, "shows another certificate"),
 ]
 WARNED = [
-    ({"python": ""}, "python3: not installed"),
     ({"synchronised": "no"}, "clock: nothing is seen to keep it right"),
     ({"units": ("puppet.service",)}, "other manager: puppet.service is active or enabled"),
     ({"kubelet": False}, "Node sh-113 will be waited for"),
@@ -89,6 +85,33 @@ def test_what_may_work_is_warned_of(change: dict[str, object], text: str) -> Non
     found = told(replace(WELL, **change))  # type: ignore[arg-type]
     assert [level for level, _ in found] == [Level.WARNING]
     assert text in found[0][1]
+
+
+def test_a_host_without_package_manager_needs_a_package_from_us_or_a_url() -> None:
+    bare = replace(WELL, format="tar")
+    assert told(bare) == []
+    without = replace(WANTED, packages=())
+    ((level, text),) = told(bare, without)
+    assert level is Level.REFUSED
+    assert "neither dpkg nor rpm; name the agent's .tar.gz by --agent-package" in text
+    assert told(bare, replace(without, fetches=True)) == []
+    assert told(replace(bare, package="0.3.1"), without) == [], "the agent is there already"
+    assert told(WELL, without) == told(replace(WELL, format="rpm"), without) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "format_", "package"),
+    [
+        ("dpkg amd64\npackage ii 0.3.1\n", "deb", "0.3.1"),
+        ("rpm yes\npackage ii 0.3.1\n", "rpm", "0.3.1"),
+        ("rpm yes\npackage package kubenode-agent is not installed\n", "rpm", ""),
+        ("package ii 0.3.1\n", "tar", "0.3.1"),
+        ("", "tar", ""),
+    ],
+)
+def test_format_and_installed_version_are_read(lines: str, format_: str, package: str) -> None:
+    facts = parse(f"machine x86_64\n{lines}end yes\n")
+    assert (facts.format, facts.package, facts.arch) == (format_, package, "amd64")
 
 
 def test_f26_a_static_kubelet_certificate_is_refused_with_the_way_out() -> None:

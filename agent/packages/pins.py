@@ -4,7 +4,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.metadata import distribution
 from pathlib import Path
@@ -23,7 +23,7 @@ class CannotPin(Exception):
 def pins(python: str, lock: Path = LOCK_FILE) -> str:
     """Return the blocks of the lock file for `NEEDS` and all their dependencies, with hashes.
 
-    python: minor version of the host's interpreter, such as `3.11`
+    python: minor version of the interpreter, such as `3.13`
 
     Raises CannotPin for a package that the lock lacks.
     """
@@ -37,13 +37,17 @@ def pins(python: str, lock: Path = LOCK_FILE) -> str:
     return "\n".join(by_name[name] for name in sorted(names)) + "\n"
 
 
-def install(pinned: str, python: str, folder: Path) -> None:
-    """Install wheels for CPython `python` into `folder`. Raises CannotPin."""
+def install(pinned: str, python: str, folder: Path, platforms: Sequence[str] = ()) -> None:
+    """Install wheels for CPython `python` into `folder`. Raises CannotPin.
+
+    platforms: platform tags of wheels, best first; () for those of this machine
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write(pinned)
         file.flush()
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-compile"]
         command += ["--disable-pip-version-check", "--require-hashes", "--only-binary=:all:"]
+        command += [f"--platform={platform}" for platform in platforms]
         command += ["--python-version", python, "--target", str(folder), "-r", file.name]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -1,0 +1,1 @@
+"""Builder of the agent's packages, `python -m agent.packages`, and their content."""
