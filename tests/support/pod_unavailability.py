@@ -17,15 +17,16 @@ class PodUnavailability:
     lost: dict[str, float] = field(default_factory=dict)
     fewest: dict[str, int] = field(default_factory=dict)
     _node: str = ""
+    _lack: int = 0
     _at: float | None = None
 
     def sample(self, ready: Mapping[str, int], node: str, now: float) -> None:
         """Add a sample. node: the node that changes, "" for none; now: seconds."""
-        self._node = node or self._node
-        lack = sum(max(0, wanted - ready[app]) for app, wanted in self.replicas.items())
         if self._at is not None and self._node:
             before = self.lost.get(self._node, 0.0)
-            self.lost[self._node] = before + lack * (now - self._at)
+            self.lost[self._node] = before + self._lack * (now - self._at)
+        self._node = node or self._node
+        self._lack = sum(max(0, wanted - ready[app]) for app, wanted in self.replicas.items())
         for app, count in ready.items():
             self.fewest[app] = min(count, self.fewest.get(app, count))
         self._at = now
