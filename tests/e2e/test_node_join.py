@@ -5,6 +5,7 @@ The components are those of the component library. Archives are packed here (sup
 and settings that a container needs are added.
 """
 
+import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from support.components import (
     require,
 )
 from support.control_plane import ControlPlane
+from support.host_rack import HostRack
 from support.hosts import Host, Hosts
 from support.kubelet_hosts import KubeletHosts
 from support.library_site import Archive, LibrarySite, serve_packages
@@ -42,7 +44,7 @@ from support.rollout_hosts import POLICY, component, machine_programs
 from support.ssh_hosts import USER, SshHosts
 from support.workloads import budget, deployment, stateful_set
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 REPOSITORY = Path(__file__).parents[2]
 TOKENS = "/api/v1/namespaces/kube-system/secrets"
@@ -52,6 +54,16 @@ SETS = "/apis/kubenode.io/v1alpha1/machinecomponentsets"
 OLD = "1.35.4"
 """Version of the kubelet with which the hosts join."""
 REPLICAS = {"web": 2, "store": 2}
+IMPORTED = ("bare1", "bare2")
+SET = "s"
+"""Short: names of its machines are names of hosts, which network links are called after."""
+API = {"apiVersion": "kubenode.io/v1alpha1"}
+CLASS = {
+    **API,
+    "kind": "MachineClass",
+    "metadata": {"name": "rack"},
+    "spec": {"provider": "local", "config": {"image": "debian-12"}},
+}
 OF_A_CONTAINER = ("cgroupDriver", "failCgroupV1", "failSwapOn", "protectKernelDefaults",
                   "oomScoreAdj", "evictionHard", "nodeStatusUpdateFrequency")  # fmt: skip
 """Settings of the tests' kubelets that a host needs which is a container itself."""
@@ -64,6 +76,7 @@ class Site:
     ssh: SshHosts
     package: Path
     operator: Program
+    rack: HostRack
     library: LibrarySite
     node: Archive
     version: str
@@ -153,14 +166,17 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
         install(cp)
         cp.kubectl("apply", "-f", str(REPOSITORY / "charts/kubenode/agent/admission.yaml"))
         cp.kubectl("apply", "-f", str(REPOSITORY / "charts/kubenode/defender/rbac.yaml"))
-        operator, defender = machine_programs(cp, folder)
-        for program in (defender, operator):
-            program.start()
-            stack.callback(program.stop)
         nodes = stack.enter_context(KubeletHosts(hosts, cp))
+        rack = stack.enter_context(HostRack(hosts.folder, partial(boot_bare, nodes)))
         shelf = folder / "shelf"
         shelf.mkdir()
         library = LibrarySite(shelf, stack.enter_context(served(shelf, hosts.gateway)))
+        package = packages(shelf).first
+        flags = provisioning(folder, cp, rack, library, package)
+        operator, defender = machine_programs(cp, folder, *flags)
+        for program in (defender, operator):
+            program.start()
+            stack.callback(program.stop)
         version = str(cp.get("/version")["gitVersion"]).removeprefix("v")
         node = library.pack_node(
             version,
@@ -169,11 +185,31 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
                 "kube-proxy": cluster_network_folder() / "kube-proxy",
             },
         )
-        ssh, package = SshHosts(folder), packages(folder).first
-        made = Site(cp, nodes, ssh, package, operator, library, node, version)
+        made = Site(cp, nodes, SshHosts(folder), package, operator, rack, library, node, version)
         older = library.pack_node(OLD, {"kubelet": older_kubelet_folder() / "kubelet"})
         made.create(POLICY, *library.runtime(), *library.kubelet(OLD, older))
         yield made
+
+
+def boot_bare(nodes: KubeletHosts, name: str) -> Host:
+    """Boot a host that has neither runtime nor kubelet, and whose apt offers both."""
+    host = nodes.boot_bare(name)
+    host.write("/etc/dpkg/dpkg.cfg.d/tests", "force-unsafe-io\n")
+    serve_packages(host)
+    add_site_settings(host)
+    return host
+
+
+def provisioning(
+    folder: Path, cp: ControlPlane, rack: HostRack, library: LibrarySite, package: Path
+) -> list[str]:
+    """Return the flags with which the operator makes hosts in the rack."""
+    providers = folder / "providers.yaml"
+    providers.write_text(json.dumps([{"type": "local", "command": rack.command}]))
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    agent = f"{library.url}/{package.name}#sha256={digest}"
+    flags = ["--providers-file", str(providers), "--cluster", "e2e"]
+    return [*flags, "--join-server", cp.server, "--agent-package", agent]
 
 
 def add_site_settings(host: Host) -> None:
@@ -212,14 +248,13 @@ def test_bare_hosts_become_nodes_and_their_kubelets_are_upgraded(
     the_other_components_of_the_library_run(site)
     kubelets_of_another_minor_version_arrive_in_batches(site, figures)
     a_kubelet_that_does_not_start_is_undone_at_the_canary(site, figures)
+    hosts_of_a_set_join_and_are_given_back(site, figures)
 
 
 def two_bare_hosts_become_nodes_that_run_pods(site: Site, figures: Callable[..., None]) -> None:
-    hosts = [site.nodes.boot_bare(name) for name in ("bare1", "bare2")]
+    hosts = [boot_bare(site.nodes, name) for name in IMPORTED]
     for host in hosts:
-        serve_packages(host)
         site.ssh.open(host)
-        add_site_settings(host)
     began = time.monotonic()
     with ThreadPoolExecutor(len(hosts)) as pool:
         imports = [pool.submit(site.start_import, host, i) for i, host in enumerate(hosts)]
@@ -325,6 +360,53 @@ def a_kubelet_that_does_not_start_is_undone_at_the_canary(
     until(lambda: len(site.nodes.ready()) == 2, "the canary's Node is Ready", why=site.why)
     until(lambda: not site.cordoned(canary), "the canary takes pods again", why=site.why)
     until(site.serves, "the workloads are complete", why=site.why)
+
+
+def hosts_of_a_set_join_and_are_given_back(site: Site, figures: Callable[..., None]) -> None:
+    """The rollout of the kubelet has stopped: new machines get the version before."""
+    seconds = {}
+    for replicas, change in ((2, "apply"), (4, "scale_out"), (2, "scale_in")):
+        began = time.monotonic()
+        if change == "apply":
+            site.create(CLASS, a_machine_set(replicas))
+        else:
+            site.cp.kubectl("scale", f"machinesets/{SET}", f"--replicas={replicas}")
+        until(partial(settled, site, replicas), f"{change}: {replicas}", seconds=400, why=site.why)
+        seconds[f"{change}_to_settled_seconds"] = time.monotonic() - began
+    figures("two hosts of a set, four, and two", **seconds)
+    for name in members(site):
+        assert site.kubelet_version(name) == site.version
+    site.cp.kubectl("delete", "machineset", SET, "--wait=false")
+    until(partial(settled, site, 0), "all are given back", seconds=400, why=site.why)
+    assert {m["metadata"]["name"] for m in site.cp.get(MACHINES)["items"]} == set(IMPORTED)
+    nodes = {node["metadata"]["name"] for node in site.cp.get("/api/v1/nodes")["items"]}
+    assert nodes == set(IMPORTED)
+
+
+def a_machine_set(replicas: int) -> dict[str, Any]:
+    labels = {"set": SET, "pool": "online", "pod-block": "9"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"classRef": "rack", "node": "Join", "minReady": "1s"},
+    }
+    selector = {"matchLabels": {"set": SET}}
+    spec = {"replicas": replicas, "selector": selector, "template": template}
+    return {**API, "kind": "MachineSet", "metadata": {"name": SET}, "spec": spec}
+
+
+def members(site: Site) -> list[str]:
+    """Return the Machines of the set."""
+    machines = [m["metadata"] for m in site.cp.get(MACHINES)["items"]]
+    return [meta["name"] for meta in machines if meta["name"] not in IMPORTED]
+
+
+def settled(site: Site, replicas: int) -> bool:
+    """Return whether there are as many hosts, Machines that are Running and Ready Nodes."""
+    names = set(members(site))
+    if len(names) != replicas or set(site.rack.made) != names:
+        return False
+    running = all(site.machine(name)["status"].get("phase") == "Running" for name in names)
+    return running and names <= site.nodes.ready().keys()
 
 
 def phase(site: Site, name: str) -> str:
