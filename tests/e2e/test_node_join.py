@@ -353,6 +353,7 @@ def a_kubelet_that_does_not_start_is_undone_at_the_canary(
     lost = sum(watch.lost.values())
     figures("kubelet that does not start", pod_unavailable_seconds=lost)
     (canary,) = (n for n in site.nodes if site.kubelet(n)["state"] == "RolledBack")
+    assert "unknown flag: --no-such-flag" in site.kubelet(canary)["message"], "the log says why"
     (other,) = set(site.nodes) - {canary}
     assert site.started(other) == before[other], "the other host was not touched"
     for name in (canary, other):
