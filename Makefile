@@ -17,7 +17,7 @@ export CPPFLAGS += -DPyEval_CallObject=PyObject_CallObject
 # may lie beside the repository:
 # where they are missing, both say so or keep what was measured last.
 GENERATORS := images.closure devtools.crds devtools.api_reference devtools.schemas devtools.rules_reference \
-	devtools.small_clusters devtools.defender_openapi devtools.stream_schema devtools.job_states devtools.machine_states devtools.component_set_states devtools.grafana devtools.slo devtools.metrics_reference devtools.logs_reference devtools.cli_reference devtools.rule_coverage devtools.rules_report
+	devtools.small_clusters devtools.defender_openapi devtools.stream_schema devtools.job_states devtools.machine_states devtools.component_set_states devtools.grafana devtools.slo devtools.metrics_reference devtools.logs_reference devtools.cli_reference devtools.component_library devtools.rule_coverage devtools.rules_report
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

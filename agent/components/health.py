@@ -2,13 +2,15 @@
 
 A check counts as passed after `successes` good answers in a row, and as failed after `failures` bad
 ones. A component without checks is judged by its units alone. Each unit must be active in three
-checks with the same invocation, so that a crash loop does not count as healthy.
+checks with the same invocation, so that a crash loop does not count as healthy. The description of
+an unhealthy component ends with what its unit logged last.
 """
 
 from typing import Protocol
 
 from agent.components.model import ComponentHealth, StoredComponent
 from agent.components.ports import ComponentPorts
+from agent.components.unitlog import read_unit_log
 from agent.components.units import running
 from agent.host import HostError
 from kubenode.runtime.components.wire import UnitState, WireHealthCheck
@@ -17,6 +19,8 @@ STEADY_SECONDS = 30.0
 """Minimum interval between two checks of what is healthy."""
 UNIT_SECONDS, UNIT_CHECKS = 2.0, 3
 OUTPUT = 200
+LOG_SECONDS = 60.0
+"""Interval between two reads of an unhealthy component's log: each one may change its status."""
 
 
 class Reach(Protocol):
@@ -66,7 +70,9 @@ class Checker:
         self.component = component
         self._ports, self._reach = ports, reach
         units = component.form.units if component.form is not None else ()
-        active = (unit.name for unit in units if unit.state is UnitState.ACTIVE)
+        active = [unit.name for unit in units if unit.state is UnitState.ACTIVE]
+        self._unit_name = active[0] if active else ""
+        self._log, self._log_due = "", float("-inf")
         own = (
             component.spec.health
             if component.form is not None and component.desired_state == "Running"
@@ -92,13 +98,22 @@ class Checker:
     def problem(self) -> str:
         """Describe what is wrong in one sentence; "" if nothing is."""
         wrong = [f"check {s.check.name}: {s.problem}" for s in self._streaks if s.problem]
-        return "; ".join(wrong)
+        return "; ".join([*wrong, self._log] if wrong and self._log else wrong)
 
     async def run_due(self, now: float) -> None:
         """Run the checks that are due."""
         for streak in self._streaks:
             if streak.due <= now:
                 streak.answered(await self._ask(streak), now)
+        await self._read_log(now)
+
+    async def _read_log(self, now: float) -> None:
+        if self.health is not ComponentHealth.BAD:
+            self._log, self._log_due = "", float("-inf")
+        elif self._unit_name and now >= self._log_due:
+            text = await read_unit_log(self._ports.runner, self._unit_name)
+            self._log = f"{self._unit_name} logged: {text}" if text else ""
+            self._log_due = now + LOG_SECONDS
 
     async def _ask(self, streak: Streak) -> str:
         check = streak.check

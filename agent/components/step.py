@@ -9,6 +9,7 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from agent.components.before import Before, as_is
+from agent.components.differences import AT_ONCE
 from agent.components.drift.fight import FRESH
 from agent.components.model import (
     MOVING,
@@ -31,6 +32,7 @@ MOST_TRIES = 3
 """Number of processes or boots that may find a change unfinished before it is undone."""
 
 STAYS = "Stays"
+NOT_HEALTHY_YET = "NotHealthyYet"
 """Reason of the state Absent if something of the host could not be restored."""
 
 OWN_END = "the agent cannot tell of its own end: `kubenode machine export` takes it off"
@@ -295,7 +297,7 @@ def _matches_original(record: ComponentRecord) -> bool:
 
 def _asks(record: ComponentRecord, observation: ComponentObservation) -> Next | None:
     """Return the wait for other components or for a permit; None if neither is needed."""
-    needs = None if observation.permitted else observation.how
+    needs = _permit_class(observation)
     if observation.waits:
         status = ("WaitingForOthers", observation.waits)
     elif needs is not None:
@@ -305,6 +307,17 @@ def _asks(record: ComponentRecord, observation: ComponentObservation) -> Next | 
     if (record.reason, record.message, record.needs) == (*status, needs):
         return _maintain(record, observation)
     return _says(record, *status, needs)
+
+
+def _permit_class(observation: ComponentObservation) -> WireChangeClass | None:
+    """Return the class of the permit that the change needs; None if it needs none or may begin.
+
+    A permitted change that waits for another component still needs its permit: the operator takes
+    away a permit that nothing needs, and each one counts against the limit of the node.
+    """
+    if observation.how in AT_ONCE or (observation.permitted and not observation.waits):
+        return None
+    return observation.how
 
 
 def _staging(record: ComponentRecord, observation: ComponentObservation) -> Next:
@@ -494,7 +507,7 @@ def _verifying(record: ComponentRecord, observation: ComponentObservation) -> Ne
     if observation.health is ComponentHealth.GOOD:
         return _to(_settled(record, target), ComponentApplyState.HEALTHY), ComponentAct.NONE
     if not observation.overdue:
-        return record, ComponentAct.NONE
+        return _unhealthy_yet(record, observation)
     why = observation.differs or f"not healthy within {target.spec.health_deadline}"
     if target.spec.undo.on_unhealthy and can_undo(record):
         return _undoing(record, "Unhealthy", why), ComponentAct.NONE
@@ -505,6 +518,15 @@ def _verifying(record: ComponentRecord, observation: ComponentObservation) -> Ne
     return _to(
         _settled(record, target), ComponentApplyState.FAILED, "Unhealthy", why
     ), ComponentAct.NONE
+
+
+def _unhealthy_yet(record: ComponentRecord, observation: ComponentObservation) -> Next:
+    """Report what is wrong before the deadline: a kubelet may wait for its certificate for long."""
+    bad = observation.health is ComponentHealth.BAD
+    status = (NOT_HEALTHY_YET, observation.differs) if bad else ("", "")
+    if (record.reason, record.message) == status:
+        return record, ComponentAct.NONE
+    return _says(record, *status)
 
 
 def _settled(record: ComponentRecord, target: StoredComponent) -> ComponentRecord:
@@ -547,7 +569,7 @@ def _live(record: ComponentRecord, observation: ComponentObservation) -> Next:
 def _drifted(record: ComponentRecord, observation: ComponentObservation) -> Next:
     if record.applied is not None and observation.permitted and not observation.waits:
         return _applying(record, record.applied, observation.how, there=True), ComponentAct.NONE
-    needs = None if observation.permitted else observation.how
+    needs = _permit_class(observation)
     reason = "WaitingForOthers" if observation.permitted else "WaitingForPermit"
     drifted = _to(record, ComponentApplyState.DRIFTED, reason, observation.differs)
     return replace(drifted, needs=needs), ComponentAct.NONE

@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
+from kubenode.cli.component_library_app import component_library_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, ReportFormat
 
 component_app = CommandGroup(
     help="Show components of machines, and plan, pause and resume their rollouts.",
 )
+component_app.add_typer(component_library_app, name="library")
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]
 Output = Annotated[Listing, typer.Option("-o", "--output", help="Output format.")]
 

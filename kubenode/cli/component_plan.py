@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.cli.cluster import connected, require_crds
+from kubenode.cli.component_edit import parse_pairs
 from kubenode.cli.component_preview import PlannedSet, edit_set, leaving_how, planned, snapshot
 from kubenode.cli.component_sets import why
 from kubenode.cli.exits import Exit, Refusal
@@ -41,7 +42,7 @@ async def plan_command(
     kubeconfig: str | None,
     context: str | None,
 ) -> Exit:
-    wanted = _values(values)
+    wanted = parse_pairs(values, "--set-value")
     clock = SystemClock()
     async with connected(kubeconfig, context) as kube:
         kinds = (Machine, MachineComponent, MachineComponentSet)
@@ -68,16 +69,6 @@ async def plan_command(
     data = in_full(plan)
     show_report(data, output, lambda: lines(data))
     return Exit.FINDING if data["warnings"] else Exit.FINE
-
-
-def _values(given: Sequence[str]) -> dict[str, str]:
-    values = {}
-    for each in given:
-        key, equals, value = each.partition("=")
-        if not (key and equals):
-            raise Refusal(f"--set-value {each}: write NAME=VALUE", Exit.USAGE)
-        values[key] = value
-    return values
 
 
 def _validate_edit(

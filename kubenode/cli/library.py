@@ -1,5 +1,6 @@
 """Loads rules from files: the library, `rules/library/<pack>/<rule>.yaml`, and files of users."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -42,6 +43,13 @@ def _shipped() -> tuple[tuple[str, NodeRemedier], ...]:
             named = "" if pack == "." else pack
             entries += [(named, NodeRemedier.from_user(document.data)) for document in read(path)]
     return tuple(sorted(entries, key=lambda entry: entry[0]))
+
+
+def explain_unknown(what: str, name: str, known: Mapping[str, object]) -> str:
+    """Explain that a library does not have a name, with the nearest one or all that it has."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(filter(None, known))}"
+    return f"{what} {name!r} is not in the library: {hint}"
 
 
 def rules_from(paths: Sequence[Path]) -> list[NodeRemedier]:

@@ -4,14 +4,13 @@ The digest tells a rule that a person changed from a rule of an older library. I
 which people are meant to change.
 """
 
-import difflib
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from kubenode.api.v1alpha1 import NodeRemedier
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.library import packs
+from kubenode.cli.library import explain_unknown, packs
 
 PACK = "kubenode.io/pack"
 DIGEST = "kubenode.io/library-digest"
@@ -44,15 +43,9 @@ def chosen(wanted: Sequence[str]) -> dict[str, list[NodeRemedier]]:
     for word in there if ALL in wanted else wanted:
         pack, _, name = word.partition("/")
         if pack not in there:
-            raise Refusal(_unknown("pack", pack, there), Exit.USAGE)
+            raise Refusal(explain_unknown("pack", pack, there), Exit.USAGE)
         rules = {rule.metadata.name: rule for rule in there[pack]}
         if name and name not in rules:
-            raise Refusal(_unknown(f"pack {pack}: rule", name, rules), Exit.USAGE)
+            raise Refusal(explain_unknown(f"pack {pack}: rule", name, rules), Exit.USAGE)
         by_pack.setdefault(pack, {}).update({name: rules[name]} if name else rules)
     return {pack: list(rules.values()) for pack, rules in by_pack.items()}
-
-
-def _unknown(what: str, name: str, there: Mapping[str, object]) -> str:
-    near = difflib.get_close_matches(name, list(there), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(filter(None, there))}"
-    return f"{what} {name!r} is not in the library: {hint}"

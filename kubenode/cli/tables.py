@@ -7,6 +7,8 @@ from typing import Any
 
 import typer
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import SafeRepresenter
 
 from kubenode.cli.options import Listing, ReportFormat
 from kubenode.runtime.kube.paths import GROUP
@@ -33,9 +35,22 @@ def _cell(value: object) -> str:
     return str(value) if value not in ("", None) else "-"
 
 
+class TextRepresenter(SafeRepresenter):
+    """Writes a text of several lines as a block, as a person writes a file within an object."""
+
+    def represent_text(self, text: str) -> ScalarNode:
+        style = "|" if "\n" in text else None
+        node: ScalarNode = self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+        return node
+
+
+TextRepresenter.add_representer(str, TextRepresenter.represent_text)
+
+
 def as_yaml(data: Any) -> str:
     """Return YAML with the same content as the JSON of `data`."""
     yaml = YAML(typ="safe", pure=True)
+    yaml.Representer = TextRepresenter
     yaml.default_flow_style = False
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # untyped
     text = io.StringIO()

@@ -4,6 +4,7 @@ version.
 
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cmp_to_key
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Decode, Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.paths import custom, resource
+from machine.componentset.skew import ServerVersions
 
 NAMESPACE = "kubenode-components"
 """Namespace of the ConfigMaps and Secrets to which components refer."""
@@ -156,25 +158,18 @@ class ReferencedTexts:
 
 
 class ServerVersion:
-    """Version of the API servers.
-
-    During an upgrade several API servers with different versions answer. The oldest version that
-    answered lately counts (F39).
-    """
+    """Versions of the API servers, read again once they are older than FRESH_SECONDS (F39)."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube, self._clock = kube, clock
         self._answers: list[tuple[float, str]] = []
 
-    async def oldest(self) -> str:
-        """Return the oldest version of the last ten minutes, such as `v1.36.3`; "" if unknown."""
+    async def read(self) -> ServerVersions:
+        """Return the oldest and newest version of the last ten minutes, such as `v1.36.3`."""
         now = self._clock.monotonic()
         if not self._answers or now - self._answers[-1][0] >= FRESH_SECONDS:
             answer = await self._kube.get("/version")
             self._answers.append((now, str(answer.get("gitVersion", ""))))
             self._answers = [a for a in self._answers if now - a[0] <= 10 * FRESH_SECONDS]
-        oldest = ""
-        for _, version in self._answers:
-            if not oldest or compare(version, oldest) < 0:
-                oldest = version
-        return oldest
+        versions = sorted((v for _, v in self._answers if v), key=cmp_to_key(compare))
+        return ServerVersions(versions[0], versions[-1]) if versions else ServerVersions()

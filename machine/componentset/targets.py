@@ -10,12 +10,10 @@ from kubenode.api.v1alpha1.machinecomponentset import SetRevision
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.render import KeyText, TextRef, references
-from kubenode.runtime.components.versions import compare, satisfies
 from machine.componentset.access import NAMESPACE, ReferencedTexts, ServerVersion
 from machine.componentset.revisions import AssignableRevision, choose_name, named
 from machine.componentset.rollout import ConditionMessage
-
-KUBELET = "kubelet"
+from machine.componentset.skew import describe_skew, needs_server
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,30 +157,8 @@ class Aimer:
         return first != computed
 
     async def _refused(self, spec: wire.ComponentSpec) -> ConditionMessage | None:
-        """Return why the API server's version rules out the component, None if it does not.
-
-        A kubelet must not be newer than the API server; other components may require a version.
-        """
-        skewed = spec.component == KUBELET
-        if not skewed and not spec.requires.api_server:
+        """Return why the API server's version rules out the component, None if it does not."""
+        if not needs_server(spec):
             return None
-        server = await self.server.oldest()
-        if skewed and (not server or newer_minor(spec.version, server)):
-            what = f"kubelet {spec.version} is newer than the API server {server or '(unknown)'}"
-            return ConditionMessage(RolloutReason.VERSION_SKEW, what)
-        if spec.requires.api_server and not (
-            server and satisfies(server, spec.requires.api_server)
-        ):
-            what = f"it requires an API server {spec.requires.api_server}, this one is {server}"
-            return ConditionMessage(
-                RolloutReason.VERSION_SKEW, f"{spec.component} {spec.version}: {what}"
-            )
-        return None
-
-
-def newer_minor(version: str, server: str) -> bool:
-    """Return whether `version` has a later minor version than the server. Patch versions do not
-    count.
-    """
-    minors = [".".join(v.lstrip("v").split("-")[0].split(".")[:2]) for v in (version, server)]
-    return compare(minors[0], minors[1]) > 0
+        skew = describe_skew(spec, await self.server.read())
+        return ConditionMessage(RolloutReason.VERSION_SKEW, skew) if skew else None

@@ -8,6 +8,15 @@ from machine.machine.model import MachineObservation
 from machine.machine.nodesync import NodePatch
 
 TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+KUBELET = "kubelet"
+REFUSED = "Unauthorized"
+"""How a kubelet logs that the API server does not accept its bootstrap token."""
+TOKEN_REMEDY = (
+    "the API server refuses the bootstrap token of its kubelet, which has expired or was replaced:"
+    " run `kubenode machine import` again, which writes the present one to the host"
+)
+LONGEST = 1024
+"""Maximum number of characters of a message that contains a log."""
 LABEL_CONFLICT, DRIFT_FIGHT = "LabelConflict", "DriftFight"
 
 
@@ -32,11 +41,23 @@ def _describe_missing_node(machine: Machine) -> str:
     missing = f"there is no Node {machine.node_name}"
     if not machine.joins_by_token:
         return missing
+    return f"{missing}: {_describe_kubelet(machine)}"[:LONGEST]
+
+
+def _describe_kubelet(machine: Machine) -> str:
+    """Return how far the kubelet has come, with its log if its agent reports it as unhealthy."""
+    status = next((c for c in machine.status.components if c.name == KUBELET), None)
+    log = status.message if status is not None else ""
+    report = f"; the agent reports: {log}" if log else "; see its journal"
     bootstrap = machine.status.bootstrap
     kubelet = None if bootstrap is None else bootstrap.kubelet
-    if kubelet is None or kubelet.certificate_expires_at is None:
-        return f"{missing}: no component has started a kubelet that requests a certificate"
-    return f"{missing}: its kubelet has a certificate and has not registered; see its journal"
+    if kubelet is not None and kubelet.certificate_expires_at is not None:
+        return f"its kubelet has a certificate and has not registered{report}"
+    if status is None:
+        return "no component has started a kubelet that requests a certificate"
+    if REFUSED in log:
+        return f"{TOKEN_REMEDY}{report}"
+    return f"its kubelet is {status.state} and has no certificate{report}"
 
 
 def node_synced(observation: MachineObservation, plan: NodePatch | None) -> ConditionUpdate | None:

@@ -32,6 +32,8 @@ from support.package_site import served
 from support.programs import Program
 from support.ssh_hosts import USER, SshHosts
 
+from kubenode.cli.component_edit import ComponentEdit, edit_entry, plain
+from kubenode.cli.component_library import find_entry
 from kubenode.runtime.components import wire
 from kubenode.runtime.components.hashes import config_hash, revision
 from kubenode.runtime.components.render import rendered
@@ -215,23 +217,12 @@ FIRST, NEXT, BAD = "0.1.0", "0.1.1", "0.1.2"
 
 
 def an_agent(version: str) -> dict[str, Any]:
-    """The agent as a component of its own, as docs/agent.md has it."""
-    package = {"name": "kubenode-agent", "version": version}
-    proven = ["/usr/lib/kubenode-agent/proven", version]
-    return {
-        "apiVersion": "kubenode.io/v1alpha1",
-        "kind": "MachineComponent",
-        "metadata": {"name": f"kubenode-agent-{version}"},
-        "spec": {
-            "component": "kubenode-agent",
-            "version": version,
-            "source": {"type": "apt", "apt": {"packages": [package]}},
-            "units": [{"name": "kubenode-agent.service", "onChange": "None"}],
-            "disruption": dict.fromkeys(("install", "major", "minor", "patch"), "None"),
-            "health": [{"name": "proven", "type": "exec", "exec": proven, "interval": "2s"}],
-            "healthDeadline": "5s" if version == BAD else "5m",
-        },
-    }
+    """The agent of the component library."""
+    entry = edit_entry(find_entry("kubenode-agent"), ComponentEdit(version=version))
+    made = plain(entry.component)
+    made["spec"]["health"][0]["interval"] = "2s"
+    made["spec"]["healthDeadline"] = "5s" if version == BAD else "5m"
+    return made
 
 
 def a_shop_of_before(host: Host, folder: Path, agents: Packages) -> None:

@@ -17,9 +17,11 @@ BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
 BUILD_GITOPS = Path(__file__).parents[1] / "gitops" / "build.sh"
 BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
+BUILD_OLDER_KUBELET = Path(__file__).parents[1] / "older_kubelet" / "build.sh"
 CONTROL_PLANE = "control-plane"
 CLUSTER_NETWORK = "cluster-network"
 GITOPS = "gitops"
+OLDER_KUBELET = "older-kubelet"
 HELM = "helm"
 HOSTS = "hosts"
 IMAGES = "images"
@@ -82,6 +84,13 @@ def cluster_network_folder() -> Path:
     return _of(BUILD_NETWORK, "no kube-proxy and CoreDNS", "some two minutes")
 
 
+def older_kubelet_folder() -> Path:
+    """The folder with a kubelet of an earlier minor version. In CI it is built when it is missing
+    (some four minutes). Raises MissingComponent.
+    """
+    return _of(BUILD_OLDER_KUBELET, "no older kubelet", "some four minutes")
+
+
 def _of(build: Path, missing: str, time: str) -> Path:
     found = _built(build, missing, time)
     if isinstance(found, str):
@@ -107,8 +116,9 @@ def _built(build: Path, missing: str, time: str) -> Path | str:
 def check(component: str) -> None:
     """Raises MissingComponent when `component` cannot be used here.
 
-    Known: "control-plane", "helm", "gitops", "cluster-network", "hosts" (systemd-nspawn hosts: root
-    and the packages), "images" (root and the packages), and every key of PACKAGES.
+    Known: "control-plane", "helm", "gitops", "cluster-network", "older-kubelet", "hosts"
+    (systemd-nspawn hosts: root and the packages), "images" (root and the packages), and every key
+    of PACKAGES.
     """
     if component == CONTROL_PLANE:
         control_plane_folder()
@@ -118,6 +128,8 @@ def check(component: str) -> None:
         gitops_folder()
     elif component == CLUSTER_NETWORK:
         cluster_network_folder()
+    elif component == OLDER_KUBELET:
+        older_kubelet_folder()
     elif component in NEED_ROOT:
         if os.geteuid() != 0:
             raise MissingComponent(f"{component} need root: run the tests as root")

@@ -10,8 +10,9 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from support.components import MissingComponent
@@ -90,11 +91,16 @@ def agent_libraries() -> Path:
 
 def node_packages() -> Path:
     """Return a folder with the Debian packages of a container runtime and network plugins."""
-    return once(f"node-packages-{SUITE}", _download_node_packages)
+    return debian_packages(*NODE_PACKAGES)
 
 
-def _download_node_packages(folder: Path) -> None:
-    argv = ["apt-get", "download", *NODE_PACKAGES]
+def debian_packages(*names: str) -> Path:
+    """Return a folder with these packages of the hosts' release, without their dependencies."""
+    return once(f"packages-{SUITE}-{_digest(' '.join(names))}", partial(_download, names))
+
+
+def _download(names: Sequence[str], folder: Path) -> None:
+    argv = ["apt-get", "download", *names]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise MissingComponent(f"`{' '.join(argv)}` failed:\n{done.stderr}")

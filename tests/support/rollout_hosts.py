@@ -272,13 +272,16 @@ def rollouts(hosts: Hosts, folder: Path, count: int) -> Iterator[Rollouts]:
         yield made
 
 
-def machine_programs(cp: ControlPlane, folder: Path) -> tuple[Program, Program]:
-    """Return the Machine operator and Kube Defender, with the rights that the chart gives them."""
+def machine_programs(cp: ControlPlane, folder: Path, *flags: str) -> tuple[Program, Program]:
+    """Return the Machine operator and Kube Defender, with the rights that the chart gives them.
+
+    flags: more of the operator's.
+    """
     port = str(free_port())
     common = ("--health-port=0", "--audit-file=", "--no-lease")
     rights = cp.kubeconfig_for(OPERATOR, OPERATOR_GROUPS)
     asks = ("--defender-url", f"http://127.0.0.1:{port}")
-    operator = ["run", "machine", *common, *asks, f"--kubeconfig={rights}"]
+    operator = ["run", "machine", *common, *asks, *flags, f"--kubeconfig={rights}"]
     rights = cp.kubeconfig_for(DEFENDER, OPERATOR_GROUPS)
     defender = ["run", "defender", *common, "--listen-port", port, f"--kubeconfig={rights}"]
     return Program("machine", operator, folder), Program("defender", defender, folder)

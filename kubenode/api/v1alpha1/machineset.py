@@ -70,6 +70,8 @@ class MachineTemplateSpec(Model):
 
     class_ref: str = Field(min_length=1, max_length=253)
     """Name of the MachineClass."""
+    node: Literal["Expected", "Join", "None"] = "Expected"
+    """Whether a machine has a Node, and whether a component of it installs the kubelet (Join)."""
     min_ready: Duration = timedelta(seconds=30)
     """Minimum time for which a machine must be healthy to count as available."""
     node_template: MachineNode = Field(default_factory=MachineNode)

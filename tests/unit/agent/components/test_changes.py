@@ -5,9 +5,11 @@ from support.component_world import CONFIG, PACKAGE, UNIT, ComponentWorld, compo
 
 from agent.components.model import MOVING
 from agent.components.ports import FileSnapshot, PackageWanted
+from agent.components.unitlog import CHARACTERS, log_command, read_unit_log
 from agent.host.ports import CommandResult
 from kubenode.runtime.components.render import KeyText, TextRef
 from kubenode.runtime.components.wire import WireComponentStatus
+from simulation.hosts.components import SimulatedRunner
 
 SECRET = TextRef("Secret", "registry", "password")
 
@@ -269,3 +271,46 @@ async def test_what_does_not_change_is_not_told_again() -> None:
     writes, reads = world.writes, len(world.server.reads)
     await world.rounds(3600)
     assert (world.writes, len(world.server.reads)) == (writes, reads)
+
+
+async def test_a_permit_is_asked_for_while_a_permitted_change_waits_for_others() -> None:
+    world = ComponentWorld()
+    world.assign(on("kubelet", "containerd", disruption={"install": "Restart"}))
+    world.assign(on("containerd", requires={"os": ["ubuntu-24.04"]}))
+    await world.rounds(20)
+    for _ in range(2):
+        status = world.status("kubelet")
+        assert (status.reason, status.needs) == ("WaitingForOthers", "Restart")
+        world.allow("kubelet")
+        await world.rounds(20)
+
+
+async def test_what_an_unhealthy_unit_logged_is_reported_before_the_deadline() -> None:
+    world = ComponentWorld()
+    world.parts.crashing[UNIT] = {(PACKAGE, "2.1.3-1")}
+    log = "E1128 cannot create request: Unauthorized\nE1128 token=abcdef.0123456789abcdef\n"
+    world.parts.runner.answers[tuple(log_command(UNIT))] = CommandResult(0, log)
+    world.assign(component("2.1.3", healthDeadline="10m"), pause="3.9")
+    await world.rounds(60)
+    status = world.status()
+    assert (status.state, status.reason) == ("Verifying", "NotHealthyYet")
+    assert f"{UNIT} logged: E1128 cannot create request: Unauthorized" in status.message
+    assert "0123456789abcdef" not in status.message, "likely secrets are hidden"
+    writes = world.writes
+    await world.rounds(300)
+    assert world.writes == writes, "a log that stays the same is written once"
+    world.parts.crashing.clear()
+    world.parts.runner.answers.clear()
+    await world.parts.units.start(UNIT, 1)
+    await world.rounds(120)
+    status = world.status()
+    assert (status.state, status.reason, status.message) == ("Healthy", "", "")
+
+
+async def test_a_long_log_is_cut_at_its_beginning() -> None:
+    runner = SimulatedRunner()
+    runner.answers[tuple(log_command(UNIT))] = CommandResult(0, "old " * 1000 + "\nlast line\n")
+    text = await read_unit_log(runner, UNIT)
+    assert len(text) == CHARACTERS and text.endswith("old last line")
+    runner.answers[tuple(log_command(UNIT))] = CommandResult(1, "no journal")
+    assert await read_unit_log(runner, UNIT) == ""

@@ -12,7 +12,6 @@ from kubenode.runtime.components.render import KeyText, TemplateError, TextRef
 from kubenode.runtime.components.wire import ComponentSpec, spec_of
 from machine.componentset.revisions import AssignableRevision, choose_name, history, named
 from machine.componentset.rollout import AssignmentMove
-from machine.componentset.targets import newer_minor
 
 RUNNING = DesiredState.RUNNING
 
@@ -119,18 +118,3 @@ def test_history_keeps_the_last_ten_and_all_in_use() -> None:
     assert numbers == [1, 2, *range(5, 15)][1:], "made is the first, known already"
     new = AssignableRevision("1-00000000ff", "c-9", a_spec(), {}, RUNNING, {})
     assert [r.number for r in history(known, new, set(), T0)] == list(range(6, 16))
-
-
-@pytest.mark.parametrize(
-    ("kubelet", "server", "newer"),
-    [
-        ("1.31.0", "v1.30.4", True),
-        ("1.30.9", "v1.30.4", False),
-        ("1.30.0-1.1", "v1.31.0", False),
-        ("v1.36.3", "v1.36.3+k3s1", False),
-    ],
-)
-def test_f39_a_kubelet_newer_than_the_api_server_is_seen(
-    kubelet: str, server: str, newer: bool
-) -> None:
-    assert newer_minor(kubelet, server) is newer
