@@ -19,9 +19,11 @@ from defender.replicas.lifesigns import agent_of
 from kubenode.api.names import list_first
 from kubenode.cli.fleet_state import DEFENDER, FleetState
 
-MINIMUM_VERSION = (1, 30)
-AGENT_VERSION = (1, 32)
-"""Least versions of Kubernetes: for the programs, and for the agent as a DaemonSet."""
+OLDEST_VERSION = (1, 31)
+NEWEST_VERSION = (1, 37)
+"""Supported minor versions of Kubernetes: agents watch their jobs with `selectableFields`, which
+1.31 serves by default; the tests run on the newest version (tests/control_plane).
+"""
 MOST_NAMED = 5
 CLOCK_SECONDS = 1.0
 """Offset of a host's clock from which on it is reported."""
@@ -76,13 +78,16 @@ def check_version(answer: Mapping[str, Any]) -> CheckResult:
     except (KeyError, ValueError):
         remedy = "check that --kubeconfig and --context name a Kubernetes API server"
         return is_warning("server version", f"cannot be read: {text}", remedy)
-    if version < MINIMUM_VERSION:
-        remedy = "upgrade the cluster to Kubernetes 1.30 or later"
-        return is_problem("server version", f"{text} is older than 1.30", remedy)
-    if version < AGENT_VERSION:
-        remedy = "upgrade to 1.32, or install the agent as a package"
-        text = f"{text} does not support the agent as a DaemonSet"
-        return is_warning("server version", text, remedy)
+    if version < OLDEST_VERSION:
+        oldest = ".".join(map(str, OLDEST_VERSION))
+        remedy = f"upgrade the cluster to Kubernetes {oldest} or later"
+        return is_problem("server version", f"{text} is older than {oldest}", remedy)
+    if version > NEWEST_VERSION:
+        newest = ".".join(map(str, NEWEST_VERSION))
+        remedy = "upgrade KubeNode to a version that lists this one in docs/install.md"
+        return is_warning(
+            "server version", f"{text} is newer than {newest}, the last tested", remedy
+        )
     return is_ok("server version", text)
 
 

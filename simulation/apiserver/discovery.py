@@ -1,6 +1,6 @@
 """Discovery: the served groups, versions and resources, unaggregated and aggregated.
 
-Source: apiserver `pkg/endpoints/discovery`. kubectl 1.36 requests the aggregated form first.
+Source: apiserver `pkg/endpoints/discovery`. kubectl 1.37 requests the aggregated form first.
 """
 
 from collections.abc import Iterator
@@ -10,8 +10,8 @@ from simulation.apiserver.registry import VERBS, Registry, ServedResource
 
 VERSION = {
     "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.3+embedded",
+    "minor": "37",
+    "gitVersion": "v1.37.2+embedded",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "",

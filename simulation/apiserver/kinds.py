@@ -83,10 +83,10 @@ def check_metadata(metadata: Obj, old: Obj | None) -> Iterator[Cause]:
 
 
 def _owners(owners: list[Obj]) -> Iterator[Cause]:
-    for owner in owners:
+    for n, owner in enumerate(owners):
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
-                yield wrong(f"metadata.ownerReferences.{field}", "", "must not be empty")
+                yield wrong(f"metadata.ownerReferences[{n}].{field}", "", "must not be empty")
     if sum(bool(owner.get("controller")) for owner in owners) > 1:
         why = "Only one reference can have Controller set to true"
         yield wrong("metadata.ownerReferences", [owner.get("name") for owner in owners], why)

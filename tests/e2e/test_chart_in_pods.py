@@ -108,7 +108,7 @@ def pod_cluster(folder: Path) -> Iterator[PodCluster]:
         cp = stack.enter_context(plane)
         nodes = stack.enter_context(KubeletHosts(hosts, cp, dns=hosts.gateway))
         for name in NODES:
-            host = nodes.boot(name, zone=name, bind={**binds, **pod_network.binds()})
+            host = nodes.boot(name, zone=name, bind=binds)
             for image, archive in archives.items():
                 path = f"/opt/kubenode/{image}/{archive.name}"
                 host.run("ctr", "-n", "k8s.io", "images", "import", path, timeout=300)

@@ -17,7 +17,6 @@ BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
 BUILD_GITOPS = Path(__file__).parents[1] / "gitops" / "build.sh"
 BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
-BUILD_OLDER_KUBELET = Path(__file__).parents[1] / "older_kubelet" / "build.sh"
 CONTROL_PLANE = "control-plane"
 CLUSTER_NETWORK = "cluster-network"
 GITOPS = "gitops"
@@ -58,11 +57,14 @@ def in_ci() -> bool:
 
 
 def control_plane_folder() -> Path:
-    """The folder with kube-apiserver, etcd, kubectl, kwok and their kin.
+    """Return the folder with kube-apiserver, kubelet, kubectl, etcd, kwok and their kin.
 
-    In CI it is built when it is missing (some ten minutes on two cores). Raises MissingComponent.
+    KUBENODE_KUBERNETES chooses their version, a folder of tests/control_plane: "newest" by default.
+    In CI they are built when they are missing (some ten minutes on two cores). Raises
+    MissingComponent.
     """
-    return _of(BUILD, "no kube-apiserver, etcd, kubectl and kwok", "some ten minutes")
+    version = os.environ.get("KUBENODE_KUBERNETES") or "newest"
+    return _of(BUILD, f"no control plane ({version})", "some ten minutes", version)
 
 
 def helm_program() -> Path:
@@ -78,36 +80,38 @@ def gitops_folder() -> Path:
 
 
 def cluster_network_folder() -> Path:
-    """The folder with kube-proxy and CoreDNS. In CI it is built when it is missing (some two
-    minutes). Raises MissingComponent.
+    """The folder with CoreDNS. In CI it is built when it is missing (some two minutes).
+
+    Raises MissingComponent.
     """
-    return _of(BUILD_NETWORK, "no kube-proxy and CoreDNS", "some two minutes")
+    return _of(BUILD_NETWORK, "no CoreDNS", "some two minutes")
 
 
 def older_kubelet_folder() -> Path:
     """The folder with a kubelet of an earlier minor version. In CI it is built when it is missing
     (some four minutes). Raises MissingComponent.
     """
-    return _of(BUILD_OLDER_KUBELET, "no older kubelet", "some four minutes")
+    return _of(BUILD, "no older kubelet", "some four minutes", "older_kubelet")
 
 
-def _of(build: Path, missing: str, time: str) -> Path:
-    found = _built(build, missing, time)
+def _of(build: Path, missing: str, time: str, *words: str) -> Path:
+    found = _built(build, missing, time, *words)
     if isinstance(found, str):
         raise MissingComponent(found)
     return found
 
 
 @functools.cache
-def _built(build: Path, missing: str, time: str) -> Path | str:
+def _built(build: Path, missing: str, time: str, *words: str) -> Path | str:
     """What it prints, or why there is none: a build that failed is not tried for every test."""
-    where = subprocess.run([build, "--where"], capture_output=True, text=True, check=False)
+    where = subprocess.run([build, "--where", *words], capture_output=True, text=True, check=False)
     if where.returncode == 0:
         return Path(where.stdout.strip())
-    remedy = f"run tests/{build.parent.name}/{build.name} once (Go 1.26 or later, {time})"
+    program = " ".join((f"tests/{build.parent.name}/{build.name}", *words))
+    remedy = where.stderr.strip() or f"run {program} once (Go 1.26 or later, {time})"
     if not in_ci():
         return f"{missing}: {remedy}"
-    built = subprocess.run([build], stdout=subprocess.PIPE, text=True, check=False)
+    built = subprocess.run([build, *words], stdout=subprocess.PIPE, text=True, check=False)
     if built.returncode != 0:
         return f"{missing}, and it does not build (output above): {remedy}"
     return Path(built.stdout.strip().splitlines()[-1])

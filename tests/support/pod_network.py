@@ -29,7 +29,7 @@ Description=kube-proxy
 After=node-prepare.service
 
 [Service]
-ExecStart=/opt/kubenode/network/kube-proxy --kubeconfig=/etc/kubernetes/proxy.kubeconfig \\
+ExecStart=/opt/kubenode/bin/kube-proxy --kubeconfig=/etc/kubernetes/proxy.kubeconfig \\
   --hostname-override=%H --proxy-mode=iptables --conntrack-max-per-core=0 \\
   --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0
 Restart=always
@@ -48,13 +48,8 @@ COREFILE = """cluster.local {{
 """
 
 
-def binds() -> dict[Path, str]:
-    """What the hosts need of this machine."""
-    return {cluster_network_folder(): "/opt/kubenode/network"}
-
-
 class PodNetwork:
-    """The network of all hosts that `nodes` has on entry. They were booted with `binds()`."""
+    """The network of all hosts that `nodes` has on entry."""
 
     def __init__(self, cp: ControlPlane, nodes: KubeletHosts, address: str) -> None:
         self._cp, self._nodes, self._address = cp, nodes, address

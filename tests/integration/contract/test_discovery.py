@@ -125,5 +125,5 @@ async def test_health(api: ContractApi, path: str) -> None:
 
 async def test_version_names_the_embedded_server(api: ContractApi) -> None:
     reply = await api.get("/version")
-    assert (reply.body["major"], reply.body["minor"]) == ("1", "36")
+    assert (reply.body["major"], reply.body["minor"]) == ("1", "37")
     assert reply.body["gitVersion"].endswith("+embedded") is api.embedded

@@ -160,8 +160,8 @@ INVALID: list[tuple[str, Obj, str]] = [
         {"roleRef": ROLE, "subjects": [{"kind": "X", "name": "x"}]},
         "subjects[0].kind",
     ),
-    ("ConfigMap", {"owners": [{**OWNER, "uid": ""}]}, "metadata.ownerReferences.uid"),
-    ("ConfigMap", {"owners": [{**OWNER, "kind": ""}]}, "metadata.ownerReferences.kind"),
+    ("ConfigMap", {"owners": [{**OWNER, "uid": ""}]}, "metadata.ownerReferences[0].uid"),
+    ("ConfigMap", {"owners": [{**OWNER, "kind": ""}]}, "metadata.ownerReferences[0].kind"),
     (
         "ConfigMap",
         {"owners": [{**OWNER, "uid": uid, "controller": True} for uid in "ab"]},

@@ -5,9 +5,6 @@ API server has its definitions first. They stay the newer ones on the way back, 
 """
 
 import asyncio
-import io
-import subprocess
-import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import pytest
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.documented import ROOT
+from support.older_version import extract
 from support.remedy_cluster import Cluster, connected, established, install_crds
 from support.replicas import FAULT, Replica, marking_rule, say_of, started, wide_open
 
@@ -32,14 +30,7 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 @pytest.fixture(scope="module")
 def previous(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The older version's tree."""
-    words = ("git", "-C", str(ROOT), "archive", PREVIOUS, *CODE)
-    made = subprocess.run(words, capture_output=True, check=False)
-    if made.returncode:
-        pytest.skip(f"the repository's history has no {PREVIOUS}: clone it whole")
-    folder = tmp_path_factory.mktemp("previous")
-    with tarfile.open(fileobj=io.BytesIO(made.stdout)) as tree:
-        tree.extractall(folder, filter="data")
-    return folder
+    return extract(PREVIOUS, tmp_path_factory.mktemp("previous"), *CODE)
 
 
 @pytest.fixture
