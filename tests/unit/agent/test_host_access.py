@@ -82,8 +82,8 @@ ALLOWED: Mapping[str, tuple[int, str]] = {
     "version.py": (1, OWN_CODE),
 }
 """Direct accesses by module: their number and why they may be."""
-OUTSIDE = ("deb/", "host/files.py")
-"""The builder of the package, which runs on no host; the port itself."""
+OUTSIDE = ("packages/", "host/files.py")
+"""The builder of the packages, which runs on no host; the port itself."""
 
 
 def direct_accesses(source: str) -> list[str]:

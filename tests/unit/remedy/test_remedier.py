@@ -212,6 +212,7 @@ async def test_status_counts_matching_nodes_and_jobs_and_holds_no_ticking_value(
     assert {c.type: str(c.status) for c in rule.status.conditions} == {
         "Compiled": "True",
         "EnginesAgree": "True",
+        "Ready": "True",
         "SafeSize": "True",
     }
     assert (rule.status.compiled_hash or "").startswith("sha256:")

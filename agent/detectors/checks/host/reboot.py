@@ -6,8 +6,6 @@ and of the boot. Sources: kured (Apache-2.0), --reboot-sentinel and --reboot-sen
 Debian's unattended-upgrades; dnf-plugins-core, plugins/needs_restarting.py.
 """
 
-from pathlib import Path
-
 from agent.detectors.checks import Finding, Findings
 from agent.detectors.checks.detector import Reading
 from agent.detectors.checks.programs import Runner
@@ -17,7 +15,7 @@ from agent.probes import CannotAnswer
 CONDITION = "RebootRequired"
 FAULT, NO_FAULT = "PackagesNeedReboot", "NoRebootRequired"
 MAX_BYTES = 4096
-"""Bytes of the list of packages that are read."""
+"""Bytes of the list of packages that are reported."""
 MAX_NAMES = 5
 PROGRAM = "/usr/bin/needs-restarting"
 PROGRAM_SECONDS = 60.0
@@ -33,24 +31,31 @@ class RebootCheck:
     conditions = (CONDITION,)
 
     def __init__(self, file: str, programs: Runner, root: str = "/") -> None:
-        self._file, self._path = file, Path(root, file.lstrip("/"))
-        self._programs, self._root = programs, HostRoot(root)
+        self._file, self._programs, self._files = file, programs, HostRoot(root)
         self._reading = Reading(self.name, self.conditions, self._read)
 
     async def inspect(self) -> Findings:
         findings = await self._reading.inspect()
-        if findings[CONDITION].faulty or not self._root.exists(PROGRAM):
+        if findings[CONDITION].faulty or not self._files.exists(PROGRAM):
             return findings
         return {CONDITION: await self._ask_dnf()}
 
     def _read(self) -> Findings:
         """Raises OSError when the file's state cannot be determined."""
         try:
-            self._path.stat()
+            self._files.stat(self._file)
         except FileNotFoundError:
             return {CONDITION: Finding(False, NO_FAULT, f"{self._file} does not exist")}
-        message = f"{self._file} exists: {summarize_packages(self._path)}"
+        message = f"{self._file} exists: {_summarize(self._list_packages())}"
         return {CONDITION: Finding(True, FAULT, message)}
+
+    def _list_packages(self) -> list[str]:
+        """Return the names in the list next to the file; none without a list."""
+        try:
+            names = self._files.read_bytes(f"{self._file}.pkgs")[:MAX_BYTES]
+        except FileNotFoundError:
+            return []
+        return names.decode(errors="replace").split()
 
     async def _ask_dnf(self) -> Finding:
         argv = ("/usr/bin/env", "LC_ALL=C", PROGRAM, "-r")
@@ -63,16 +68,8 @@ class RebootCheck:
         raise CannotAnswer(f"{PROGRAM} -r: {ran.why or f'exit status {ran.code}: {ran.output}'}")
 
 
-def summarize_packages(path: Path) -> str:
-    """Name the packages next to the file, once each; say so where no list exists."""
-    try:
-        with open(f"{path}.pkgs", "rb") as file:
-            return _summarize(file.read(MAX_BYTES).decode(errors="replace").split())
-    except FileNotFoundError:
-        return _summarize([])
-
-
 def _summarize(packages: list[str]) -> str:
+    """Name packages once each; say so where there is no list."""
     names = sorted(set(packages))
     if not names:
         return "no list of packages"
