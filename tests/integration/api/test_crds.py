@@ -1,6 +1,7 @@
 """A real kube-apiserver takes our CRDs, and holds people to the same rules as the models."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_server_computes_the_class_of_every_step_as_the_model_does(
         ]
         said = create(cluster, changed(GOOD["remedier"], "spec.ladder", ladder), dry_run=True)
         for i, step in enumerate(steps):
-            refused = f"spec.ladder[{i}].disruption: Invalid value: lower" in said
+            # Servers before 1.32 name the type of the value, "object", before the message.
+            cause = rf'spec\.ladder\[{i}\]\.disruption: Invalid value: ("object": )?lower'
+            refused = re.search(cause, said) is not None
             computed = Step.model_validate(step).disruption
             assert refused == (lowered.weight < computed.weight), step
 
@@ -205,7 +208,7 @@ def test_two_conditions_of_one_type_are_refused(clean: ControlPlane) -> None:
     done = clean.kubectl(
         *("patch", "knj", name, "--subresource=status", "--type=merge", "-p", patch), check=False
     )
-    assert 'status.conditions[1]: Duplicate value: {"type":"Drained"}' in done.stderr
+    assert "status.conditions[1]: Duplicate value: " in done.stderr
 
 
 def test_jobs_are_found_by_node_name(clean: ControlPlane) -> None:
