@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from sqlalchemy import Engine
@@ -106,6 +107,15 @@ def incident(
         verified=verified,
     )
     yield made((verified or acted) + timedelta(seconds=1), "closed", closed)
+
+
+@contextmanager
+def disposing(engine: Engine) -> Iterator[Engine]:
+    """Close the engine's connections at the end of the block."""
+    try:
+        yield engine
+    finally:
+        engine.dispose()
 
 
 def opened_store(url: str) -> Engine:

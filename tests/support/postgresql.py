@@ -64,7 +64,19 @@ class PostgresqlServer:
                 self._daemon.start()
 
     def kill(self) -> None:
+        """Kill the server, and wait for its backends, which end once they notice."""
+        backends = self._backends()
         self._daemon.kill()
+        until = time.monotonic() + PATIENCE_SECONDS
+        while any(Path(f"/proc/{pid}").exists() for pid in backends):
+            assert time.monotonic() < until, f"backends {backends} outlive their server"
+            time.sleep(0.05)
+
+    def _backends(self) -> list[str]:
+        process = self._daemon.process
+        if process is None or process.poll() is not None:
+            return []
+        return Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
 
     def _initialise(self, data: Path) -> None:
         if self._as:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import Engine
-from support.insight_history import opened_store
+from support.insight_history import disposing, opened_store
 from support.postgresql import PostgresqlServer, postgresql_server
 
 
@@ -16,6 +16,5 @@ def postgresql() -> Iterator[PostgresqlServer]:
 
 @pytest.fixture
 def engine(postgresql: PostgresqlServer) -> Iterator[Engine]:
-    made = opened_store(postgresql.url)
-    yield made
-    made.dispose()
+    with disposing(opened_store(postgresql.url)) as engine:
+        yield engine

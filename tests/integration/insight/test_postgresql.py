@@ -9,7 +9,7 @@ from alembic.migration import MigrationContext
 from hypothesis import HealthCheck, given, settings
 from sqlalchemy import Engine
 from support.daemons import free_port
-from support.insight_history import opened_store, received
+from support.insight_history import disposing, opened_store, received
 from support.insight_loads import (
     HISTORY,
     NOW,
@@ -20,7 +20,7 @@ from support.insight_loads import (
     deliveries,
     emptied,
 )
-from support.postgresql import PostgresqlServer
+from support.postgresql import postgresql_server
 
 from insight.store.database import StoreUnavailable, database_url, migrate, open_database
 from insight.store.event_store import EventStore
@@ -59,21 +59,17 @@ def test_writers_of_the_same_events_at_once_store_each_once(engine: Engine) -> N
     check_content(engine, HISTORY)
 
 
-def test_killed_server_loses_no_answered_batch_and_serves_again(
-    postgresql: PostgresqlServer,
-) -> None:
-    engine = opened_store(postgresql.url)
-    emptied(engine)
-    store = EventStore(engine, YEAR)
+def test_killed_server_loses_no_answered_batch_and_serves_again() -> None:
     half = len(HISTORY) // 2
-    store.load(received(HISTORY[:half]), NOW)
-    postgresql.kill()
-    with pytest.raises(StoreUnavailable):
+    with postgresql_server() as server, disposing(opened_store(server.url)) as engine:
+        store = EventStore(engine, YEAR)
+        store.load(received(HISTORY[:half]), NOW)
+        server.kill()
+        with pytest.raises(StoreUnavailable):
+            store.load(received(HISTORY[half:]), NOW)
+        server.start()
         store.load(received(HISTORY[half:]), NOW)
-    postgresql.start()
-    store.load(received(HISTORY[half:]), NOW)
-    check_content(engine, HISTORY)
-    engine.dispose()
+        check_content(engine, HISTORY)
 
 
 def test_password_is_not_in_the_error_of_an_absent_server() -> None:
