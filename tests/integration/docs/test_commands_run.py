@@ -45,7 +45,7 @@ JOB, NODE, MACHINE, RULE = "job-n00042", "n00042", "sh-113", "disk-wearing-out"
 NAMES = {
     "machine": {"NAME": MACHINE},
     "permit": {"NAME": "p1"},
-    "component": {"NAME": "containerd", "SET": "containerd", "DIGEST": "0" * 64},
+    "component": {"NAME": "containerd", "SET": "containerd", "DIGEST": "a" * 64},
     "": {
         "n00009": NODE,
         "NAME": JOB,
