@@ -22,10 +22,8 @@ from support import waiting
 from support.agent_package import packages
 from support.command import kubenode
 from support.components import (
-    CLUSTER_NETWORK,
     CONTROL_PLANE,
     OLDER_KUBELET,
-    cluster_network_folder,
     control_plane_folder,
     older_kubelet_folder,
     require,
@@ -158,7 +156,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    for needed in (CONTROL_PLANE, OLDER_KUBELET, CLUSTER_NETWORK):
+    for needed in (CONTROL_PLANE, OLDER_KUBELET):
         require(needed)
     folder = tmp_path_factory.mktemp("join")
     with ExitStack() as stack:
@@ -182,7 +180,7 @@ def site(hosts: Hosts, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sit
             version,
             {
                 "kubelet": control_plane_folder() / "kubelet",
-                "kube-proxy": cluster_network_folder() / "kube-proxy",
+                "kube-proxy": control_plane_folder() / "kube-proxy",
             },
         )
         made = Site(cp, nodes, SshHosts(folder), package, operator, rack, library, node, version)

@@ -29,7 +29,7 @@ Description=kube-proxy
 After=node-prepare.service
 
 [Service]
-ExecStart=/opt/kubenode/bin/kube-proxy --kubeconfig=/etc/kubernetes/proxy.kubeconfig \\
+ExecStart=/opt/kubernetes/bin/kube-proxy --kubeconfig=/etc/kubernetes/proxy.kubeconfig \\
   --hostname-override=%H --proxy-mode=iptables --conntrack-max-per-core=0 \\
   --conntrack-tcp-timeout-established=0 --conntrack-tcp-timeout-close-wait=0
 Restart=always
