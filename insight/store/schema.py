@@ -13,8 +13,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def _name(column: str, *, nullable: bool = False) -> Column[str]:
-    return Column(column, String, nullable=nullable)
+def _name(column: str) -> Column[str]:
+    return Column(column, String, nullable=False)
 
 
 def _instant(column: str, *, nullable: bool = True) -> Column[int]:

@@ -216,9 +216,9 @@ class FactStore:
             self._unlearn(name)
             return True
         memory, now = self._node_memory.get(name), self._now()
-        if memory is not None and memory.uid != new.metadata.uid:
-            self._unlearn(name)
         if memory is None or memory.uid != new.metadata.uid:
+            if memory is not None:
+                self._unlearn(name)
             memory = self._node_memory[name] = NodeMemory.at_first_sight(new, now)
             if (window := self._strangers.pop(name, None)) is not None:
                 self._windows[name] = window

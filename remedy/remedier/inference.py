@@ -127,8 +127,9 @@ class Inferring:
         return ended
 
     def end(self, group: Group) -> None:
-        """End the fact of a group without current evidence, however long it was to last."""
-        self.version += self.until.pop(group, None) is not None
+        """End the fact of a group in `until`, however long it was to last."""
+        del self.until[group]
+        self.version += 1
 
     def keep(self, until: Mapping[Group, datetime]) -> None:
         """Take over facts of an earlier version of the rule or an earlier process."""

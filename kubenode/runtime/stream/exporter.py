@@ -8,6 +8,7 @@ while no exporter ran, and holds that ended meanwhile.
 import logging
 import random
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -77,7 +78,7 @@ class StreamExporter:
 
     def derive(self) -> None:
         """Queue the events of some of the changed objects."""
-        for uid in list(self._changed)[:OBJECTS_AT_ONCE]:
+        for uid in list(islice(self._changed, OBJECTS_AT_ONCE)):
             dropped = self._outbox.add(uid, self._events(self._changed.pop(uid)))
             self._metrics.events.labels(DROPPED).inc(dropped)
         for uid in self._gone - self._changed.keys():
