@@ -299,8 +299,8 @@ def test_an_upgrade_is_proven_by_the_lease_and_a_broken_one_is_taken_back(fleet:
     until(back, "every host runs the version before again")
     names = {host.name for host in fleet.hosts}
     until(lambda: names <= fleet.rolled_back().keys(), "every agent tells that it was taken back")
-    told = fleet.rolled_back()
-    assert all("0.1.2 did not renew its lease" in told[name] for name in names)
+    reports = fleet.rolled_back()
+    assert all("0.1.2 did not renew its lease" in reports[name] for name in names)
     fleet.all_have("0.1.1")
 
 
@@ -336,8 +336,8 @@ def list_files(host: Host) -> set[str]:
 
 
 def current_version(host: Host) -> str:
-    asked = ("/opt/kubenode/bin/python3", "-c", "import platform as p; print(p.libc_ver()[1])")
-    assert host.run(*asked).stdout.startswith("2."), "its own Python runs"
+    command = ("/opt/kubenode/bin/python3", "-c", "import platform as p; print(p.libc_ver()[1])")
+    assert host.run(*command).stdout.startswith("2."), "its own Python runs"
     return host.run("readlink", "/opt/kubenode").stdout.strip()
 
 

@@ -4,7 +4,6 @@ import os
 import pwd
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from tempfile import mkdtemp
 
 import pytest
 from support.daemons import Daemon, free_port
+from support.waiting import until
 
 USER = "postgres"
 PATIENCE_SECONDS = 120.0
@@ -54,23 +54,23 @@ class PostgresqlServer:
 
     def start(self) -> None:
         """Start it, again if backends of a killed server still hold its shared memory."""
-        ready = [str(self._bin / "pg_isready"), "-h", "127.0.0.1", "-p", str(self.port)]
-        until = time.monotonic() + PATIENCE_SECONDS
         self._daemon.start()
-        while subprocess.run(ready, capture_output=True).returncode != 0:
-            assert time.monotonic() < until, self._daemon.log.read_text()
-            time.sleep(0.1)
-            if self._daemon.process is not None and self._daemon.process.poll() is not None:
-                self._daemon.start()
+        until(self._answers, "PostgreSQL answers", PATIENCE_SECONDS, self._daemon.tail)
 
     def kill(self) -> None:
         """Kill the server, and wait for its backends, which end once they notice."""
-        backends = self._backends()
+        backends = [Path("/proc", pid) for pid in self._backends()]
         self._daemon.kill()
-        until = time.monotonic() + PATIENCE_SECONDS
-        while any(Path(f"/proc/{pid}").exists() for pid in backends):
-            assert time.monotonic() < until, f"backends {backends} outlive their server"
-            time.sleep(0.05)
+        until(lambda: not any(map(Path.exists, backends)), "all backends end", PATIENCE_SECONDS)
+
+    def _answers(self) -> bool:
+        """Return whether the server answers. A server that has ended is started again."""
+        ready = [str(self._bin / "pg_isready"), "-h", "127.0.0.1", "-p", str(self.port)]
+        if subprocess.run(ready, capture_output=True).returncode == 0:
+            return True
+        if self._daemon.process is not None and self._daemon.process.poll() is not None:
+            self._daemon.start()
+        return False
 
     def _backends(self) -> list[str]:
         process = self._daemon.process

@@ -57,8 +57,10 @@ def _files_of_the_agent(command: str) -> set[str]:
 def test_interpreter_uses_only_the_loader_and_libraries_of_the_package() -> None:
     runtime = agent_libraries() / "python"
     (interpreter,) = (runtime / "bin").iterdir()
-    asked = ["patchelf", "--print-interpreter", "--print-rpath", str(interpreter)]
-    loader, path = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.split()
+    command = ["patchelf", "--print-interpreter", "--print-rpath", str(interpreter)]
+    loader, path = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.split()
     assert loader == "/opt/kubenode/python/lib/ld-linux-x86-64.so.2"
     assert path == "$ORIGIN/../lib"
     needed = subprocess.run(

@@ -34,7 +34,7 @@ def test_rule_reports_whether_it_is_in_force(
         {"metadata": {"name": "r", "generation": 2}, "spec": {**RULE, "mode": mode.value}}
     )
     conditions = status_of(rule, state, T0).conditions
-    found = find_condition(conditions, "Ready")
-    assert found is not None
-    assert (found.status, found.observed_generation) == (ready, 2)
+    condition = find_condition(conditions, "Ready")
+    assert condition is not None
+    assert (condition.status, condition.observed_generation) == (ready, 2)
     assert (find_condition(conditions, "Stalled") is not None) is stalled

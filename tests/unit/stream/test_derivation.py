@@ -106,8 +106,8 @@ def test_permit_yields_its_grant_and_its_release() -> None:
         "permit.granted",
         "permit.released",
     ]
-    held = list(permit_events(a_permit(released=False), None, IDENTITY))
-    assert types_of(held) == ["permit.granted"]
+    events = list(permit_events(a_permit(released=False), None, IDENTITY))
+    assert types_of(events) == ["permit.granted"]
 
 
 def test_another_node_of_the_same_name_gives_no_properties() -> None:
