@@ -62,9 +62,25 @@ def absent(leaf: AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime
         return replace(reading, truth=Truth.UNKNOWN, finding=unknown)
     if since is _NOT_GONE:
         return replace(reading, truth=Truth.FALSE)
-    if isinstance(inner, ConditionLeaf):
-        since += unobserved_time(facts.conditions[inner.type], facts, now)
-    return _lasted(reading, since + leaf.for_, leaf.for_, now)
+    lasted = _lasted(reading, since + leaf.for_, leaf.for_, now)
+    if isinstance(inner, ConditionLeaf) and lasted.truth is Truth.TRUE:
+        unobserved = unobserved_time(facts.conditions[inner.type], facts, now)
+        return _observed(reading, since + leaf.for_ + unobserved, leaf.for_, now)
+    return lasted
+
+
+def _observed(
+    reading: LeafReading, known_at: datetime, wanted: timedelta, now: datetime
+) -> LeafReading:
+    """Read an absence that lasted, if its reporter could have corrected it all the time.
+
+    The next report can prove it before `known_at`: until then it is unknown, not false.
+    """
+    if now >= known_at:
+        return replace(reading, truth=Truth.TRUE)
+    deaf = f"{reading.finding}, not for {span(wanted)} in which its reporter could be heard"
+    flips_at = earliest(known_at, reading.flips_at)
+    return replace(reading, truth=Truth.UNKNOWN, finding=deaf, flips_at=flips_at)
 
 
 def _lasted(
