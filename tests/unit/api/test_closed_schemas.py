@@ -53,6 +53,7 @@ def depth(schema: dict[str, Any]) -> float:
     return 1 + max(depth(part) for part in parts if part is not None)
 
 
+@pytest.mark.exhaustive
 def test_every_open_place_of_a_crd_is_listed_with_its_reason() -> None:
     found = {
         (kind.__name__, path.rpartition(".")[2])
@@ -63,6 +64,7 @@ def test_every_open_place_of_a_crd_is_listed_with_its_reason() -> None:
     assert found == OPEN
 
 
+@pytest.mark.exhaustive
 def test_no_status_has_an_open_place() -> None:
     for kind in KINDS:
         for path, node in nodes(structural_schema(kind)):

@@ -114,6 +114,7 @@ def test_unknown_argument_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -
     assert "give none, or --check" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 def test_reference_links_lead_somewhere_and_describe_every_field() -> None:
     page = reference.FILE.read_text()  # as it would be made: see above
     titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)

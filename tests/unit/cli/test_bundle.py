@@ -102,6 +102,7 @@ class Pages:
         return {"metadata": {"name": f"job-{n:06}"}, "status": {"phase": phase}}
 
 
+@pytest.mark.exhaustive
 async def test_of_a_list_of_any_length_the_open_ones_stay_and_all_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -36,6 +36,7 @@ def run(*words: str, **variables: str) -> Any:
     ],
     ids=" ".join,
 )
+@pytest.mark.exhaustive
 def test_the_cluster_may_be_named_before_and_after_the_subcommand(
     place: tuple[str, ...], tmp_path: Path
 ) -> None:

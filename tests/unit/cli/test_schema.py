@@ -28,6 +28,7 @@ def written(rule: NodeRemedier) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.resource.kind)
+@pytest.mark.exhaustive
 def test_a_schema_is_valid_and_of_the_draft_that_it_names(kind: type[Resource]) -> None:
     made = jsonschema.schema(kind)
     assert made["$schema"] == "https://json-schema.org/draft/2020-12/schema"

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from support.breaker_core import Fleet, a_job
 from support.clock import T0
 from support.defender_core import ZONE, a_policy, an_ask
@@ -221,6 +222,7 @@ def test_it_thaws_when_the_provider_says_that_those_that_stay_away_are_off() -> 
     assert not frozen(fleet)
 
 
+@pytest.mark.exhaustive
 def test_after_a_restart_it_thaws_when_the_breaker_of_what_stays_away_holds_it() -> None:
     fleet = frozen_zones()
     policy = fleet.policies[0]

@@ -153,6 +153,7 @@ def test_a_minimum_of_healthy_nodes_is_no_use_of_permits() -> None:
     assert usage.fullest("", WINDOW)[-1] is None
 
 
+@pytest.mark.exhaustive
 def test_the_record_of_use_is_bounded_in_time_and_scopes() -> None:
     usage = UsageHistory()
     scopes = [budget(f"topology.kubernetes.io/zone={n}", 1, 2) for n in range(300)]

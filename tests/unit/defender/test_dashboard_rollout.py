@@ -128,6 +128,7 @@ def test_head_says_why_it_stopped_and_which_batch_is_next() -> None:
     assert "Bake time" in html
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_machines_are_bounded() -> None:
     many = [a_machine(f"m{n:05d}", batch=n // 500 + 1) for n in range(10_000)]
     view = rollout.view(scene(many), "containerd")

@@ -417,6 +417,7 @@ def parts(view: View | None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+@pytest.mark.exhaustive
 def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
     scene = hostile()
     names = {"node": "n1", "rollout": EVIL, "rule": EVIL}

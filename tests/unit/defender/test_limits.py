@@ -287,6 +287,7 @@ def test_what_is_asked_for_but_not_enforced_yet_refuses_and_names_the_field() ->
     assert verdict.reason is Reason.POLICY_INVALID and "spec.limits[0]" in verdict.message
 
 
+@pytest.mark.exhaustive
 def test_an_evacuation_that_comes_anyway_is_exempt_from_concurrency_and_rate_alone() -> None:
     core = Core(a_policy(limits=[CLUSTER_2, {"scope": "Cluster", "minHealthy": 7}]))
     core.fleet(10)

@@ -136,6 +136,7 @@ APP = an_app(Recording())
 
 @given(body=BODIES)
 @settings(max_examples=80, deadline=None)
+@pytest.mark.exhaustive
 def test_no_body_is_a_failure_of_ours(body: bytes) -> None:
     reply = asyncio.run(request(APP, "POST", "/v1/permits", body))
     assert reply.status in (200, 422)

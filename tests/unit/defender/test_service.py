@@ -167,6 +167,7 @@ async def test_a_write_that_never_arrived_frees_its_slot_when_it_no_longer_can()
     assert (await defender.ask(an_ask("n1"))).allowed
 
 
+@pytest.mark.exhaustive
 async def test_a_restart_forgets_neither_permits_nor_rates() -> None:
     rate = Rate(count=2, per=timedelta(hours=1), burst=2)
     world = World(10, a_policy(Limit(scope=LimitScope.CLUSTER, max_concurrent=2, rate=rate)))

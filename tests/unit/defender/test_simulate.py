@@ -145,6 +145,7 @@ def test_a_repair_heals_the_node_so_that_it_counts_as_healthy_again() -> None:
     assert reasons(outcome.fates) == {(Reason.MIN_HEALTHY, "cluster"): 1}
 
 
+@pytest.mark.exhaustive
 def test_a_long_line_is_worked_off_slot_by_slot() -> None:
     nodes = [a_node(f"n{i}", {ZONE: "ab"[i % 2]}) for i in range(60)]
     wishes = [wish(f"n{i}", i, 30) for i in range(60)]

@@ -96,6 +96,7 @@ def test_the_page_has_all_examples_and_each_names_a_mistake() -> None:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.title)
+@pytest.mark.exhaustive
 def test_an_example_holds_on_both_engines(
     example: Example, tmp_path: Path, both: LoadedOnce
 ) -> None:
@@ -107,6 +108,7 @@ def test_an_example_holds_on_both_engines(
     MISTAKES,
     ids=[f"{example.title}: {path}={value}" for example, _, path, value in MISTAKES],
 )
+@pytest.mark.exhaustive
 def test_the_test_of_an_example_fails_for_the_wrong_rule(
     example: Example, rule: str, path: str, value: str, tmp_path: Path, both: LoadedOnce
 ) -> None:

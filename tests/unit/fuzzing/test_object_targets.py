@@ -46,6 +46,7 @@ def test_seeds_reach_behind_the_first_check(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
+@pytest.mark.exhaustive
 def test_changed_messages_are_read_or_refused(name: str) -> None:
     target = TARGETS[name]
     for data in islice(mutants(target.seeds, random.Random(1)), MOMENT):

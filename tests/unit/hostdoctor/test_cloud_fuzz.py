@@ -168,6 +168,7 @@ def parsed(transport: str, payload: Any) -> None:
 @pytest.mark.parametrize("transport", CLOUDS)
 @SOME
 @given(payload=VALUES)
+@pytest.mark.exhaustive
 def test_anything(transport: str, payload: Any) -> None:
     parsed(transport, payload)
 

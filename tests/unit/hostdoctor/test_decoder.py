@@ -134,6 +134,7 @@ def test_any_json_is_told_or_refused(transport: str, payload: Any) -> None:
 
 
 @given(st.dictionaries(st.sampled_from([*EVENT, "subject", "extra"]), JSON), JSON)
+@pytest.mark.exhaustive
 def test_any_cloud_event_is_told_or_refused(attributes: dict[str, Any], data: Any) -> None:
     payload = {**EVENT, **attributes, "data": data}
     with contextlib.suppress(ParseError):

@@ -50,6 +50,7 @@ def store(engine: Engine) -> EventStore:
 
 @settings(max_examples=25, deadline=None)
 @given(batches=deliveries())
+@pytest.mark.exhaustive
 def test_any_order_and_repetition_stores_each_event_once(
     engine: Engine, batches: Deliveries
 ) -> None:

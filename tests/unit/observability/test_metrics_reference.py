@@ -35,6 +35,7 @@ def metrics() -> dict[str, Metric]:
     return {metric.name: metric for metric in registered()}
 
 
+@pytest.mark.exhaustive
 def test_the_page_names_every_metric(metrics: dict[str, Metric]) -> None:
     page = metrics_reference.page()
     assert [name for name in metrics if f"| `{name}` |" not in page] == []
@@ -148,6 +149,7 @@ def a_job_controller(registry: CollectorRegistry) -> None:
 @pytest.mark.parametrize(
     "fleet", [a_defender, a_machine_operator, a_client, a_job_controller], ids=lambda f: f.__name__
 )
+@pytest.mark.exhaustive
 def test_series_stay_within_the_bounds_of_the_reference(
     metrics: dict[str, Metric], fleet: Callable[[CollectorRegistry], None]
 ) -> None:
@@ -172,6 +174,7 @@ def test_series_stay_within_the_bounds_of_the_reference(
             assert not bound.values or found <= set(bound.values), (name, label)
 
 
+@pytest.mark.exhaustive
 def test_a_page_of_hostile_names_is_read_back_as_it_was_meant() -> None:
     registry = CollectorRegistry()
     a_machine_operator(registry)

@@ -133,6 +133,7 @@ async def unreachable(provider: Threaded) -> None:
         await provider.power(MACHINE)
 
 
+@pytest.mark.exhaustive
 async def test_no_more_than_a_bounded_number_waits() -> None:
     free = threading.Event()
     provider = Threaded(Sdk(lambda: check(free.wait(30))), FakeClock(), threads=1)

@@ -61,6 +61,7 @@ async def test_a_rule_of_class_none_marks_a_tenth_of_the_fleet_at_most(
     assert marked(hands) == 5
 
 
+@pytest.mark.exhaustive
 async def test_people_are_told_of_every_node(hands: Hands) -> None:
     await grown(hands, sick=50, ladder=[TELL])
     assert marked(hands) == 50
@@ -100,6 +101,7 @@ async def test_a_rule_goes_on_once_fewer_nodes_match(hands: Hands) -> None:
     assert {job.spec.node_name for job in hands.jobs.cache.values()} == {"n07", "n40"}
 
 
+@pytest.mark.exhaustive
 async def test_an_accepted_number_is_the_limit_without_a_new_generation(hands: Hands) -> None:
     await grown(hands, sick=50, ladder=[LABEL])
     rule = hands.remediers.cache["runtime"].to_dict()

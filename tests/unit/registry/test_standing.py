@@ -56,6 +56,7 @@ RULES = {
 
 
 @given(CHANGES, CHANGES)
+@pytest.mark.exhaustive
 async def test_counts_follow_every_change_of_nodes(
     before: list[tuple[int, str | None]], after: list[tuple[int, str | None]]
 ) -> None:

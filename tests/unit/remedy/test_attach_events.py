@@ -116,6 +116,7 @@ async def test_a_failed_read_is_an_error_and_the_next_one_publishes(world: World
     assert world.nodes == ["a"]
 
 
+@pytest.mark.exhaustive
 async def test_remembered_pods_are_bounded(world: World) -> None:
     for number in range(MOST_PODS + 1):
         world.kube.put(f"p{number}", f"p{number}", "a")

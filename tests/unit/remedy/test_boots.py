@@ -146,6 +146,7 @@ def test_whoever_is_dead_the_newest_boot_that_anybody_told_is_known(first: str) 
 
 
 @pytest.mark.parametrize("first", WRITES)
+@pytest.mark.exhaustive
 def test_another_boot_than_before_is_never_told_of_a_host_that_has_not_booted(first: str) -> None:
     """Also when clocks are set back, what costs the proof until they are right again."""
     for rest in product(("boots", "boots, and its clock is set back", *WRITES), repeat=6):

@@ -198,6 +198,7 @@ def test_a_term_begins_with_the_first_question_and_anew_when_the_clock_was_set()
 
 @pytest.mark.parametrize("jump", JUMPS)
 @pytest.mark.parametrize("new_leader", [False, True])
+@pytest.mark.exhaustive
 async def test_a_ladder_ends_alike_at_whichever_look_the_clock_is_set(
     jump: timedelta, new_leader: bool
 ) -> None:

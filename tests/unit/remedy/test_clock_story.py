@@ -57,6 +57,7 @@ class Fleet:
 
 @pytest.mark.parametrize("restarts", [set(), {5, 12, 20}], ids=["one life", "restarts"])
 @pytest.mark.parametrize("off", OFF)
+@pytest.mark.exhaustive
 async def test_only_the_faulty_node_is_acted_on_when_the_clocks_of_hosts_are_off(
     off: timedelta, restarts: set[int]
 ) -> None:

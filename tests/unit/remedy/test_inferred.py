@@ -254,6 +254,7 @@ def test_a_node_without_the_label_has_no_such_group_and_no_such_fact() -> None:
     assert fact(world, "loose") is False
 
 
+@pytest.mark.exhaustive
 def test_500_nodes_that_go_dark_at_once_are_judged_a_few_times_each() -> None:
     names = [f"n{i:04}" for i in range(500)]
     world = a_rack(*names)

@@ -66,6 +66,7 @@ async def test_dying_while_giving_up_keeps_the_cordon_and_frees_the_permit(appli
 
 
 @pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.exhaustive
 async def test_dying_while_a_release_gives_up_leaves_nothing_behind(applied: bool) -> None:
     for die_at in count(1):
         obj = an_object(DRAIN, onGiveUp="Release")
@@ -115,6 +116,7 @@ async def test_f08_a_persons_uncordon_cancels_and_is_not_answered_with_a_cordon(
     assert not world.unschedulable and world.annotations == {} and world.permits == {}
 
 
+@pytest.mark.exhaustive
 async def test_f17_yields_its_slot_and_drains_when_the_budget_allows() -> None:
     world = FakeWorld(an_object(DRAIN), budget=0)
     await world.run(lambda w: w.obj.status.phase is JobPhase.AWAITING_PERMIT and not w.permits, 1)
@@ -148,6 +150,7 @@ async def test_a_node_that_is_replaced_under_us_is_left_alone() -> None:
     assert world.unschedulable, "the new node's cordon is not ours"
 
 
+@pytest.mark.exhaustive
 async def test_engines_that_disagree_hold_the_job_before_anything_is_cordoned() -> None:
     world = FakeWorld(an_object(DRAIN), disagree=True)
     await world.run(closed, hours=1)
@@ -181,6 +184,7 @@ def test_a_patch_never_holds_the_agents_part() -> None:
     assert patch == {"phase": "Pending", "observedGeneration": 1, "message": "new"}
 
 
+@pytest.mark.exhaustive
 async def test_a_closed_job_goes_after_its_time() -> None:
     world = FakeWorld(an_object(DRAIN))
     await world.run(lambda w: w.deleted, hours=100)
@@ -191,6 +195,7 @@ async def test_a_closed_job_goes_after_its_time() -> None:
 
 
 @pytest.mark.parametrize("applied", [False, True])
+@pytest.mark.exhaustive
 async def test_a_person_leads_a_job_on_however_often_it_dies(applied: bool) -> None:
     for die_at in count(1):
         world = FakeWorld(an_object(DRAIN, RESTART), agent_works=False, applied=applied)

@@ -214,6 +214,7 @@ MOVES = st.lists(
 
 @settings(deadline=None, max_examples=150)
 @given(MOVES, st.integers(1, 6))
+@pytest.mark.exhaustive
 def test_no_answer_contradicts_what_occurred_whenever_we_restart(
     moves: list[tuple[str, int]], count: int
 ) -> None:

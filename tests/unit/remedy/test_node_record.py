@@ -64,6 +64,7 @@ async def anew(hands: Hands) -> Hands:
 
 
 @pytest.mark.parametrize("reason", ["PersonCancelled", "PersonUncordoned", "Denied", "GaveUp"])
+@pytest.mark.exhaustive
 async def test_an_incident_stays_closed_when_its_job_is_deleted_and_we_restart(reason: str) -> None:
     hands = await a_cluster()
     sick(hands, T0 - MINUTE)
@@ -96,6 +97,7 @@ async def test_a_new_incident_gets_a_job_of_another_name_after_the_first_was_del
     assert open_job(hands) != name
 
 
+@pytest.mark.exhaustive
 async def test_evidence_that_is_gone_for_less_than_ten_minutes_does_not_end_an_incident() -> None:
     hands = await a_cluster()
     sick(hands, T0 - MINUTE)
@@ -236,6 +238,7 @@ async def test_a_relapse_climbs_although_the_job_before_is_gone() -> None:
     assert (job.spec.start_rung, job.spec.previous) == (1, first)
 
 
+@pytest.mark.exhaustive
 async def test_a_record_is_bounded_however_many_jobs_close() -> None:
     hands = await a_cluster(cooldown="0s", attempts={"max": 100, "within": "1h"})
     for number in range(MOST_JOBS + 8):
@@ -278,6 +281,7 @@ async def test_only_the_newest_closed_jobs_of_a_node_stay_when_its_evidence_flap
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.exhaustive
 async def test_deleting_closed_jobs_at_any_time_changes_no_decision(seed: int) -> None:
     """One story twice: with all its jobs, and with closed ones deleted at random moments."""
     assert await _story(seed, deletes=False) == await _story(seed, deletes=True)
@@ -399,6 +403,7 @@ async def test_explain_lists_dry_runs_with_count_and_last_time() -> None:
     assert _of_dry_runs(NodeRecordSpec()) == []
 
 
+@pytest.mark.exhaustive
 async def test_a_node_that_flaps_for_a_week_under_a_rule_in_dry_run_leaves_a_small_record() -> None:
     hands = await a_cluster(mode="DryRun", attempts={"max": 3, "within": "24h"})
     sizes = []

@@ -48,6 +48,7 @@ def tell(name: str = "tell", **spec: Any) -> NodeRemedier:
 # -- in the simulated fleet -----------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_one_node_of_a_rack_gets_the_job_and_the_others_are_covered() -> None:
     world = a_fleet(a="r1", b="r1", c="r2", d="")
     sick(world, 0, ["a", "b", "c", "d"])
@@ -65,6 +66,7 @@ def test_without_once_each_node_gets_a_job() -> None:
     assert [node for node, _, _ in ages(world)] == ["a", "b"]
 
 
+@pytest.mark.exhaustive
 def test_a_fault_that_lasts_is_reported_again_after_the_time() -> None:
     world = a_fleet(a="r1", b="r1")
     sick(world, 0, ["a", "b"])

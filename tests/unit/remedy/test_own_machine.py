@@ -168,6 +168,7 @@ async def test_machines_are_not_listed_while_the_old_one_is_there() -> None:
     assert MACHINES not in world.api.lists
 
 
+@pytest.mark.exhaustive
 async def test_jobs_that_wait_for_new_machines_share_one_list_in_pages() -> None:
     world = World()
     for n in range(1200):

@@ -231,6 +231,7 @@ async def test_a_machine_is_not_replaced_again_when_the_status_is_wiped_after_it
 
 @pytest.mark.parametrize("rung", [CYCLE, OFF_AND_ON])
 @pytest.mark.parametrize("rounds", range(6))
+@pytest.mark.exhaustive
 async def test_a_machine_that_was_switched_off_comes_on_when_the_status_is_wiped_after_it(
     rounds: int, rung: dict[str, Any]
 ) -> None:

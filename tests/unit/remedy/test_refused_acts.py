@@ -48,6 +48,7 @@ def words(world: FakeWorld) -> list[str]:
 @pytest.mark.parametrize("times", [1, 25])
 @pytest.mark.parametrize("reason", ALWAYS_THE_SAME)
 @pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.exhaustive
 async def test_a_refused_act_waits_and_ends_as_if_it_had_not_been_refused(
     rung: str, reason: RefusalReason, times: int
 ) -> None:
@@ -62,6 +63,7 @@ async def test_a_refused_act_waits_and_ends_as_if_it_had_not_been_refused(
 
 @pytest.mark.parametrize("reason", ALWAYS_THE_SAME)
 @pytest.mark.parametrize("rung", ["cycle", "reset"])
+@pytest.mark.exhaustive
 async def test_a_refusal_is_the_jobs_hold_and_nobody_is_asked(
     rung: str, reason: RefusalReason
 ) -> None:
@@ -102,6 +104,7 @@ async def test_a_host_that_boots_and_stays_ill_is_acted_on_by_a_new_decision(run
 @pytest.mark.parametrize("reason", ["NoPermit", "BootChanged"])
 @pytest.mark.parametrize("can", [None, REPEATABLE])
 @pytest.mark.parametrize("rung", RUNGS)
+@pytest.mark.exhaustive
 async def test_whoever_dies_at_a_write_around_a_refusal_leads_to_no_second_act(
     rung: str, can: Can | None, reason: str, applied: bool
 ) -> None:

@@ -56,6 +56,7 @@ def test_a_weaker_rule_acts_outside_the_window_of_a_stronger_one() -> None:
     assert [rule for _, rule, _ in ages(world)] == ["tell"]
 
 
+@pytest.mark.exhaustive
 def test_what_began_in_the_window_goes_on_after_it_but_the_next_rung_waits() -> None:
     world = a_world(a_rule(window=NIGHT))
     begins = CLOSES - 5 * 60
@@ -87,6 +88,7 @@ def test_a_rule_that_infers_takes_no_window() -> None:
 # -- of a rung ------------------------------------------------------------------------------------
 
 
+@pytest.mark.exhaustive
 def test_a_rung_waits_for_its_window_and_the_others_do_not() -> None:
     ladder = [{**NOTIFY[0], "verify": {"timeout": "10m"}}, {**REBOOT[0], "window": NIGHT}]
     world = a_world(a_rule(ladder=ladder), heals=heals)
@@ -106,6 +108,7 @@ def test_a_fault_that_ends_while_the_rung_waits_ends_the_job() -> None:
     assert (job.close_reason, job.acts) == (CloseReason.FAULT_GONE, [])
 
 
+@pytest.mark.exhaustive
 def test_a_first_rung_that_only_notifies_waits_too() -> None:
     world = a_world(a_rule(ladder=[{**NOTIFY[0], "window": NIGHT}]))
     sick(world, 0)

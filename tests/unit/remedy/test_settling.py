@@ -112,6 +112,7 @@ def test_a_yielded_job_asks_again_when_its_fault_is_back() -> None:
     assert act is JobAct.ASK_PERMIT and job.close_reason is None
 
 
+@pytest.mark.exhaustive
 def test_a_flapping_fault_holds_the_drain_and_neither_cancels_nor_begins_it_anew() -> None:
     """True for 235 s, False for 5 s; after each the rule's `for` of two minutes begins anew."""
     job, evicted = draining(), 0

@@ -110,8 +110,8 @@ def test_time_in_which_nobody_was_heard_is_no_time_held(
     ("gaps", "heard", "now", "truth"),
     [
         ([], 0, 60, Truth.TRUE),
-        ([(10, 50)], 0, 60, Truth.FALSE),
-        ([(10, 50)], 0, 99, Truth.FALSE),
+        ([(10, 50)], 0, 60, Truth.UNKNOWN),
+        ([(10, 50)], 0, 99, Truth.UNKNOWN),
         ([(10, 50)], 0, 100, Truth.TRUE),
         ([(10, 50)], 50, 60, Truth.TRUE),
     ],

@@ -37,6 +37,7 @@ def test_pods_leave_once_the_budget_allows_it() -> None:
     assert [step.state for step in job.steps] == ["Done", "Done"]
 
 
+@pytest.mark.exhaustive
 def test_a_drain_that_is_out_of_time_goes_on_later_and_deletes_nothing() -> None:
     world = a_world(a_rule(**isolating(onTimeout="Delete")))
     feed(world, 0, "a", evictions={"deniedBy": "a webhook"})
@@ -63,6 +64,7 @@ def test_with_a_persons_approval_the_rest_is_deleted_at_the_end_of_the_time() ->
 
 
 @pytest.mark.parametrize("seconds", range(25, 125, 5))
+@pytest.mark.exhaustive
 def test_a_node_that_is_deleted_at_any_moment_of_its_drain_ends_its_job(seconds: int) -> None:
     world = a_world()
     sick(world, 0)

@@ -123,6 +123,7 @@ def test_boot_in_the_wait_lets_the_node_alone_for_the_whole_grace() -> None:
 
 
 @pytest.mark.parametrize(("on", "off"), [(2, 2), (5, 5), (1, 9), (9, 20), (20, 40), (2, 60)])
+@pytest.mark.exhaustive
 def test_flapping_fault_makes_few_jobs_and_no_act_while_the_node_comes_up(
     on: int, off: int
 ) -> None:
@@ -144,6 +145,7 @@ def test_flapping_fault_makes_few_jobs_and_no_act_while_the_node_comes_up(
     assert begun(world, world.jobs[-1]) == 510, "and it blocks none that comes later"
 
 
+@pytest.mark.exhaustive
 def test_two_rules_that_flap_do_not_take_the_place_of_each_other_again_and_again() -> None:
     world = a_young_world(
         rule("weak", "Weak", priority=100), rule("strong", "Strong", priority=900)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.clock import T0
@@ -68,6 +69,7 @@ def nodes(draw: st.DrawFn) -> Node:
 
 
 @given(st.lists(nodes() | st.none(), min_size=1, max_size=6))
+@pytest.mark.exhaustive
 def test_entries_make_the_same_nodes_again(versions: list[Node | None]) -> None:
     recorder, world, old = Recorder(), World([], start=T0), None
     for n, new in enumerate(versions):

@@ -258,6 +258,7 @@ spec:
         ("{empty: heals}", "3h", {"rung": "empty", "closeReason": "ChecksPassed"}),
     ],
 )
+@pytest.mark.exhaustive
 def test_checks_pass_only_when_the_outcome_heals(
     folder: Path, outcome: str, window: str, expect: dict[str, Any]
 ) -> None:

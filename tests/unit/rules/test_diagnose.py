@@ -108,6 +108,7 @@ def test_change_is_looked_at(what: str) -> None:
         max_size=12,
     )
 )
+@pytest.mark.exhaustive
 def test_answer_is_always_that_of_looking_anew(history: list[tuple[int, str, int, bool]]) -> None:
     """Each: seconds that pass, the status, how long ago it was heard, whether an Event came."""
     diagnoser, anew, now, since, status = a_diagnoser(), a_diagnoser(), T0, T0, "False"

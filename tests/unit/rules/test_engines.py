@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clock import T0
@@ -23,6 +24,7 @@ def matches(diagnoser: Diagnoser, statuses: Sequence[str]) -> dict[str, Match]:
 
 @settings(deadline=None)
 @given(programs(), STATUSES)
+@pytest.mark.exhaustive
 def test_reference_says_what_looking_from_the_top_gives(
     rules: list[RuleVersion], statuses: list[str]
 ) -> None:
@@ -37,6 +39,7 @@ def test_reference_says_what_looking_from_the_top_gives(
 
 @settings(deadline=None)
 @given(programs(), STATUSES, st.data())
+@pytest.mark.exhaustive
 def test_learning_an_unknown_never_withdraws_what_was_known(
     rules: list[RuleVersion], statuses: list[str], data: st.DataObject
 ) -> None:
@@ -62,6 +65,7 @@ def liar(number: int | None) -> Second:
 
 @settings(deadline=None)
 @given(programs(), STATUSES, st.integers(0, 4))
+@pytest.mark.exhaustive
 def test_agreed_is_what_both_say_and_no_lie_reaches(
     rules: list[RuleVersion], statuses: list[str], lie: int
 ) -> None:
@@ -79,6 +83,7 @@ def test_agreed_is_what_both_say_and_no_lie_reaches(
 
 @settings(deadline=None)
 @given(programs(st.sampled_from(LEAVES[:3])), LIVES, st.integers(0, 4), st.integers(0, 9))
+@pytest.mark.exhaustive
 def test_lie_at_any_moment_reaches_nothing_that_is_agreed(
     rules: list[RuleVersion], life: list[Step], lie: int, begins: int
 ) -> None:

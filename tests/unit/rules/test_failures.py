@@ -213,6 +213,7 @@ def test_message_of_a_mebibyte_is_clipped_and_invalid_text_is_searched() -> None
     assert found == {"event": Truth.TRUE, "condition": Truth.TRUE, "other": Truth.FALSE}
 
 
+@pytest.mark.exhaustive
 def test_flood_of_events_is_bounded() -> None:
     window = EventWindow()
     for n in range(5000):

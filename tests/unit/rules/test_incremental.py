@@ -3,6 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from support.clock import T0
 from support.rules_builders import a_rule
@@ -68,6 +69,7 @@ def _plain(match: Match) -> tuple[Any, ...]:
 @settings(deadline=None)
 @given(LIVES)
 @example([Step(30, "deaf", 1, 1), Step(0, "beat", 0, 1)])
+@pytest.mark.exhaustive
 def test_incremental_is_from_scratch(life: list[Step]) -> None:
     node = Life(*IDS)
     OLD.forget()

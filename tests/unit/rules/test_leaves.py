@@ -258,21 +258,6 @@ def gone(facts: FactSet, after: float, inner: Mapping[str, Any], held: str = "")
     return reading(facts, after, absent={**inner, **({"for": held} if held else {})})
 
 
-def test_absent_condition_is_unknown_while_an_outage_is_part_of_its_time() -> None:
-    """The next report can prove it earlier than the time that is added for the outage."""
-    outage = [(T0 + seconds(20), T0 + seconds(30))]
-    asked = {"condition": {"type": "Fault"}}
-
-    def at(after: float, received: float = 0) -> LeafReading:
-        fact = a_condition(status="False", heard=T0 + seconds(received))
-        return gone(a_node(fact, unheard=outage), after, asked, "30s")
-
-    assert at(29).truth is Truth.FALSE, "not yet for that long"
-    assert (at(30).truth, flips(at(30))) == (Truth.UNKNOWN, 40)
-    assert at(30, received=30).truth is Truth.TRUE, "its reporter wrote after the outage"
-    assert at(40).truth is Truth.TRUE
-
-
 def test_absent_alert_needs_its_source_alive_and_its_time() -> None:
     asked = {"alert": {"name": "NodeDisk.*"}}
     resolved = a_node(alerts=(fires(firing=False),), alerts_alive_at=T0 + seconds(50))

@@ -17,6 +17,7 @@ GOOD: dict[str, Any] = {
 
 
 @given(programs())
+@pytest.mark.exhaustive
 def test_everything_the_compiler_makes_is_acceptable(rules: list[RuleVersion]) -> None:
     for stratum in compile_program(rules).strata:
         for ruleset in rulesets([terms(rule) for rule in stratum])[0]:

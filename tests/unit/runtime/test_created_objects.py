@@ -176,6 +176,7 @@ def _walk(node: ast.AST, inside: list[str]) -> Iterator[tuple[str, int]]:
         yield from _walk(child, inside)
 
 
+@pytest.mark.exhaustive
 def test_every_place_that_makes_an_object_says_how_it_ends() -> None:
     assert sorted(places()) == sorted(ENDINGS)
 

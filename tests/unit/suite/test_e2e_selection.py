@@ -37,6 +37,7 @@ def test_every_path_of_the_table_exists() -> None:
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
 
 
+@pytest.mark.exhaustive
 def test_every_file_of_the_product_selects_a_suite() -> None:
     product = [p for p in tracked() if not any(f"{p}/".startswith(f"{part}/") for part in APART)]
     assert len(product) > 1000

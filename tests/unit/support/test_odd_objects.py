@@ -27,6 +27,7 @@ def made() -> OddObjects:
 
 
 @pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.exhaustive
 def test_every_value_of_every_enum_is_generated(kind: str) -> None:
     odd = made()
     wanted = {(way, word) for way, choice in enums(odd.schemas[kind]) for word in choice}
@@ -39,6 +40,7 @@ def test_every_value_of_every_enum_is_generated(kind: str) -> None:
     assert found == wanted
 
 
+@pytest.mark.exhaustive
 def test_the_same_number_is_the_same_object_whatever_was_made_before() -> None:
     one, other = made(), OddObjects(1, GIVEN)
     for number in range(20):
@@ -47,6 +49,7 @@ def test_the_same_number_is_the_same_object_whatever_was_made_before() -> None:
     assert one.of("HostEvent", "odd-3", 3) != OddObjects(2, GIVEN).of("HostEvent", "odd-3", 3)
 
 
+@pytest.mark.exhaustive
 def test_the_extremes_are_generated() -> None:
     text = b"".join(
         encoded(made().of(kind, "odd-0", number)) for kind in NAMES for number in range(80)

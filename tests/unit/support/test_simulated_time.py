@@ -53,6 +53,7 @@ def test_work_is_booked_on_whose_it_is() -> None:
     assert books.longest.get("server", 0.0) < 0.02, "what was lent is not the borrower's"
 
 
+@pytest.mark.exhaustive
 def test_work_of_owners_elsewhere_takes_no_time_of_the_loop() -> None:
     async def theirs() -> tuple[float, float]:
         clock = LoopClock.running()
@@ -75,6 +76,7 @@ def test_work_of_owners_elsewhere_takes_no_time_of_the_loop() -> None:
     assert books.seconds["server"] >= 0.2
 
 
+@pytest.mark.exhaustive
 def test_full_collections_are_nobodys_and_take_no_time_of_the_loop() -> None:
     """They walk the objects of all owners: those of a server are not the product's to walk."""
     books, others = Books(), [[number] for number in range(20_000)]

@@ -108,6 +108,7 @@ def test_numbers_booleans_and_floats_are_not_taken_for_each_other() -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(foreign=TREES, ours=TREES)
+@pytest.mark.exhaustive
 def test_merged_json_has_ours_and_every_foreign_key(
     foreign: dict[str, Any], ours: dict[str, Any]
 ) -> None:
@@ -117,6 +118,7 @@ def test_merged_json_has_ours_and_every_foreign_key(
 
 @settings(max_examples=60, deadline=None)
 @given(foreign=TREES, ours=TREES)
+@pytest.mark.exhaustive
 def test_merged_toml_has_ours_and_every_foreign_key_or_is_refused(
     foreign: dict[str, Any], ours: dict[str, Any]
 ) -> None:

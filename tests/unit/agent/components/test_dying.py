@@ -56,6 +56,7 @@ async def test_invariant_08_killed_at_any_step_it_ends_wholly_new(after: bool) -
     raise AssertionError("no end")
 
 
+@pytest.mark.exhaustive
 async def test_invariant_08_killed_at_any_step_of_a_bad_version_it_ends_wholly_old() -> None:
     for moment in range(1, MOST):
         world = await killed_at(moment, True, crash=True)

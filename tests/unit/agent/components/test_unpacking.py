@@ -241,6 +241,7 @@ SEED = tar(a_file("a/b", "x" * 600), a_link("a/c", "b"), a_hard_link("d", "a/b")
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(SEED) - 1), st.integers(0, 255)), max_size=8))
+@pytest.mark.exhaustive
 def test_any_bytes_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
     data = bytearray(SEED)
     for at, byte in changes:

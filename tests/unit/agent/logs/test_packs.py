@@ -166,6 +166,7 @@ def test_the_page_for_users_names_every_condition_and_event() -> None:
             assert any(f"`{word}`" in row for row in owners), (case.pack.detector, word)
 
 
+@pytest.mark.exhaustive
 def test_patterns_of_a_site_that_need_too_much_memory_are_refused_when_built() -> None:
     rules = [PackRule(rf"^{n}\w{{900}}", "s", reason="A") for n in range(400)]
     with pytest.raises(ConfigError, match=r"p\.toml: the patterns of x together"):

@@ -3,6 +3,7 @@
 import os
 from datetime import timedelta
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.rollout_model import Host, World, quick
@@ -143,6 +144,7 @@ def troubles(draw: st.DrawFn) -> list[tuple[int, str, int]]:
 
 @MANY
 @given(worlds(), troubles(), st.sets(st.integers(0, 24), max_size=3))
+@pytest.mark.exhaustive
 def test_invariant_15_whatever_comes_between_ends_well_once_it_is_over(
     world: World, trouble: list[tuple[int, str, int]], bad: set[int]
 ) -> None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+import pytest
+
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinework import DesiredState
 from kubenode.runtime.kube.objects import Node
@@ -81,6 +83,7 @@ def a_look(board: Assignments) -> MemberState:
     return member.standing
 
 
+@pytest.mark.exhaustive
 async def test_a_first_look_at_many_leaves_the_loop_to_others_and_sees_what_changed_meanwhile() -> (
     None
 ):

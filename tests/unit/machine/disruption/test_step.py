@@ -60,6 +60,7 @@ def every_case() -> Iterator[tuple[DisruptionRequest, DisruptionObservation]]:
                 yield wish, seen
 
 
+@pytest.mark.exhaustive
 def test_every_case_keeps_the_promises() -> None:
     answers = set()
     for wish, seen in every_case():

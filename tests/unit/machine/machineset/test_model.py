@@ -6,6 +6,7 @@ Whatever happens no limit is passed; once faults end, the set is as wanted.
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -213,6 +214,7 @@ class Set(RuleBasedStateMachine):
         return len(crew.staying) == self.wanted.replicas and well and new and settled
 
 
+@pytest.mark.exhaustive
 def test_no_limit_is_passed_and_it_ends_as_wanted() -> None:
     run_state_machine_as_test(
         Set, settings=settings(max_examples=50, stateful_step_count=25, deadline=None)

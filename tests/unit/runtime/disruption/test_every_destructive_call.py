@@ -106,6 +106,7 @@ def every_call() -> list[DestructiveCall]:
     return found
 
 
+@pytest.mark.exhaustive
 def test_every_destructive_call_is_behind_the_guard_or_a_protocol_that_is_named() -> None:
     bare = [one for one in every_call() if not one.guarded and one.place not in BEHIND]
     assert bare == [], "put it into `act` of DisruptionGuard.perform"
