@@ -112,11 +112,13 @@ def test_every_destructive_call_is_behind_the_guard_or_a_protocol_that_is_named(
     assert bare == [], "put it into `act` of DisruptionGuard.perform"
 
 
+@pytest.mark.exhaustive
 def test_no_protocol_is_named_for_a_call_that_is_not_there() -> None:
     there = {one.place for one in every_call() if not one.guarded}
     assert sorted(BEHIND.keys() - there) == []
 
 
+@pytest.mark.exhaustive
 def test_the_machine_operator_calls_providers_through_the_guard_alone() -> None:
     of_providers = [
         one
@@ -128,6 +130,7 @@ def test_the_machine_operator_calls_providers_through_the_guard_alone() -> None:
     assert "machine/machine/instances.py::InstanceAccess.operate::operate" in guarded
 
 
+@pytest.mark.exhaustive
 def test_the_repair_jobs_stop_reset_and_replace_machines_through_the_guard_alone() -> None:
     jobs = [one for one in every_call() if one.place.startswith("remedy/")]
     assert {one.place for one in jobs if one.guarded} == {
