@@ -1,6 +1,7 @@
 """A child process with a private socket, for work that may crash or hang.
 
-The child has a process group of its own: a signal to ours, such as Ctrl-C, does not reach it.
+The child has a process group of its own: a signal to ours, such as Ctrl-C, does not reach it. Of our
+environment it gets what an interpreter needs, and no variable that may hold a credential.
 """
 
 import os
@@ -8,6 +9,16 @@ import socket
 import subprocess
 import sys
 import time
+
+
+_VARIABLES = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV"})
+_PREFIXES = ("PYTHON", "LC_", "LD_")
+
+
+def child_environment() -> dict[str, str]:
+    """Return the variables of our environment that a child gets."""
+    ours = {k: v for k, v in os.environ.items() if k in _VARIABLES or k.startswith(_PREFIXES)}
+    return {**ours, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 class ChildProcess:
@@ -22,7 +33,7 @@ class ChildProcess:
                     stdin=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     process_group=0,
-                    env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+                    env=child_environment(),
                 )
         except BaseException:
             ours.close()

@@ -5,6 +5,9 @@ without host, threads and actions, and holds one fact in memory at a time. A sta
 (matched) or 1 (nothing matched) ends the process, because the library's memory cannot be trusted
 after an error. It dumps no core. It ends with its parent: at the end of the stream, or, if it hangs
 in C or is stopped, by an alarm for each request or by the kernel.
+
+Rules are untrusted text that C code reads. So before the first request the process gives up what it
+does not need: it opens no file and no socket, starts no process and gains no privilege.
 """
 
 import ctypes
@@ -31,6 +34,9 @@ The parent replaces the child far earlier, by its resident memory.
 REQUEST_SECONDS = 30
 """Seconds, longer than any parent waits: ends a child that hangs after its parent is gone."""
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+_GIVEN_UP = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE)
+"""New descriptors, new processes (the kernel exempts root), and bytes in files."""
 
 
 class ProgramRefused(Exception):
@@ -83,10 +89,13 @@ def _texts(slot: int) -> dict[str, str]:
 
 
 class EngineService:
-    """Answers requests. Rulesets are numbered in the order in which they were loaded."""
+    """Answers requests. Rulesets are numbered in the order in which they were loaded.
 
-    def __init__(self, library: Any) -> None:
-        self._library = library
+    statm: descriptor of /proc/self/statm; None if the system has none
+    """
+
+    def __init__(self, library: Any, statm: int | None = None) -> None:
+        self._library, self._statm = library, statm
         self._rulesets: list[LoadedRuleset] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +104,7 @@ class EngineService:
                 return self._load(rulesets)
             case {"op": "eval", "asked": list(queries)}:
                 fired = [self._rulesets[number].outputs(letters) for number, letters in queries]
-                return {"fired": fired, "rss": resident()}
+                return {"fired": fired, "rss": resident(self._statm)}
             case _:
                 raise SystemExit("a request that is none")
 
@@ -120,13 +129,19 @@ class EngineService:
         return LoadedRuleset(self._library, name, ruleset)
 
 
-def resident() -> int:
-    """Return the resident memory of this process in bytes; 0 if the system does not tell."""
+def open_statm() -> int | None:
+    """Return a descriptor of /proc/self/statm; None if the system has none."""
     try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * resource.getpagesize()
-    except (OSError, ValueError, IndexError):
+        return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def resident(statm: int | None) -> int:
+    """Return the resident memory of this process in bytes; 0 if the system does not tell."""
+    if statm is None:
         return 0
+    return int(os.pread(statm, 128, 0).split()[1]) * resource.getpagesize()
 
 
 def serve(connection: socket.socket, service: EngineService) -> None:
@@ -173,6 +188,14 @@ def _bound_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
 
 
+def give_up_rights() -> None:
+    """Give up new descriptors, processes and privileges, for good."""
+    for limit in _GIVEN_UP:
+        resource.setrlimit(limit, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
 def main(arguments: Sequence[str]) -> None:
     _end_with(os.getppid())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -189,9 +212,11 @@ def _work(connection: socket.socket) -> None:
         answer = json.dumps({"missing": str(error)}).encode()
         connection.sendall(HEAD.pack(len(answer)) + answer)
         return
+    service = EngineService(durable_rules_engine, open_statm())
+    give_up_rights()
     hello = json.dumps({"ready": True}).encode()
     connection.sendall(HEAD.pack(len(hello)) + hello)
-    serve(connection, EngineService(durable_rules_engine))
+    serve(connection, service)
 
 
 if __name__ == "__main__":

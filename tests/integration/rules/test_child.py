@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -113,3 +114,59 @@ def test_child_that_hangs_in_c_ends_by_itself() -> None:
         finally:
             process.kill()
             process.wait()
+
+
+BREAKING_OUT = """
+import json, os, socket, subprocess, sys
+from rules.engines import child
+
+written = open(sys.argv[1], "wb", buffering=0)
+if os.geteuid() == 0:  # root may raise its limits again; images do not run as root
+    os.setgroups([]), os.setgid(65534), os.setuid(65534)
+child.give_up_rights()
+attempts = {
+    "file": lambda: open("/etc/hostname"),
+    "socket": lambda: socket.socket(),
+    "process": lambda: subprocess.run(["/bin/true"], check=True),
+    "write": lambda: written.write(b"x"),
+    "undo": lambda: child.resource.setrlimit(child.resource.RLIMIT_NOFILE, (64, 64)),
+}
+child.signal.signal(child.signal.SIGXFSZ, child.signal.SIG_IGN)
+for name, attempt in attempts.items():
+    try:
+        attempt()
+        print(name, flush=True)
+    except (OSError, ValueError):
+        pass
+print("end")
+"""
+
+
+def test_child_that_gave_up_its_rights_opens_and_starts_nothing(tmp_path: Path) -> None:
+    script = [sys.executable, "-c", BREAKING_OUT, str(tmp_path / "file")]
+    answer = subprocess.run(script, capture_output=True, text=True, timeout=60, check=False)
+    assert (answer.stdout, answer.returncode) == ("end\n", 0), answer.stderr
+
+
+def test_child_has_given_up_its_rights_before_it_reads_rules() -> None:
+    child = ChildProcess("rules.engines.child")
+    try:
+        hear(child, time.monotonic() + 20)
+        limits = Path(f"/proc/{child.pid}/limits").read_text()
+        status = Path(f"/proc/{child.pid}/status").read_text()
+    finally:
+        child.kill()
+    for limit in ("Max open files", "Max processes", "Max file size"):
+        assert re.search(rf"^{limit} +0 +0 ", limits, re.MULTILINE), limit
+    assert "NoNewPrivs:\t1" in status
+
+
+def test_child_gets_no_credential_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBENODE_REDIS_PASSWORD", "hunter2-secret")
+    child = ChildProcess("rules.engines.child")
+    try:
+        hear(child, time.monotonic() + 20)
+        environment = Path(f"/proc/{child.pid}/environ").read_bytes()
+    finally:
+        child.kill()
+    assert b"PATH=" in environment and b"hunter2" not in environment
