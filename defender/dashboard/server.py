@@ -9,7 +9,6 @@ from starlette.applications import Starlette
 
 from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
@@ -20,8 +19,6 @@ from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import SceneBuilder
-from defender.dashboard.seals import seal_from
-from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -31,6 +28,9 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
+from kubenode.runtime.site.attempts import LoginAttempts
+from kubenode.runtime.site.seals import seal_from
+from kubenode.runtime.site.signouts import NAME, SignOuts
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from defender.dashboard import plot
 from defender.dashboard.node_state import ZONE
-from defender.dashboard.plot import Plot, PlotLabel, Row
-from defender.dashboard.render import instant, seconds
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.breakers import ruling_watches
 from defender.decision.census import CLUSTER
@@ -15,9 +12,13 @@ from defender.decision.jobs import ObservedJob
 from defender.decision.pauses import describe_scope
 from defender.overview.bands import UNKNOWN, BreakerBand, breaker_bands
 from defender.overview.records import WouldHaveView
-from defender.overview.series import PlotWindow, RepairSeries, collect_repairs
+from defender.overview.series import RepairSeries, collect_repairs
 from defender.overview.usage import ALL_SCOPES, BudgetUse
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.runtime.site import plot
+from kubenode.runtime.site.plot import Plot, PlotLabel, Row
+from kubenode.runtime.site.text import instant, seconds
+from kubenode.runtime.site.window import PlotWindow
 
 SPANS = {"6": timedelta(hours=6), "24": timedelta(hours=24), "72": timedelta(hours=72)}
 """Length of the plots by the parameter `hours`."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, TypeVar
 
-from defender.overview.series import PlotWindow
+from kubenode.runtime.site.window import PlotWindow
 
 WIDE, HIGH = 340.0, 112.0
 START_X, END_X, TOP, BOTTOM = 38.0, 336.0, 8.0, 94.0
@@ -18,6 +18,16 @@ TICKS = 4
 BAND_HEIGHT = 30.0
 TIME_TOPS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0)
 GAP = 1.5
+LEGEND_SHAPES = {
+    "solid": "M1 0H11V10H1z",
+    "outline": "M1.7 .7H10.3V9.3H1.7z",
+    "half": "M1 5H11V10H1z",
+    "closed": "M1 8.6H11V10H1z",
+    "unknown": "M1.7 .7H10.3V9.3H1.7z",
+    "typical": "M6 1l4 4-4 4-4-4z",
+    "whisker": "M6 10V1M2 1h8",
+}
+"""Shapes of the legend of plots by their class."""
 
 Values = Sequence[float | None]
 Row = tuple[str, ...]
