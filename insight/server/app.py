@@ -24,12 +24,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from insight.analyses.faults import FaultProperty, Interval, count_faults
-from insight.analyses.healing import healing
-from insight.analyses.lemons import lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, count_faults
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import list_lemons
+from insight.analyses.repair_outcomes import summarize_healing
+from insight.analyses.selection import Selection
 from insight.server.metrics import InsightMetrics, InsightRefusal
-from insight.server.requests import BadRequest, read_choice, read_least, read_period
+from insight.server.requests import ParameterError, read_choice, read_least, read_selection
 from insight.store.database import StoreUnavailable, database_errors
 from insight.store.event_store import EventStore
 from insight.store.rows import MalformedEvent, read_batch
@@ -45,7 +46,7 @@ LONGEST_BODY = 8 * 2**20
 AGAIN_SECONDS = "5"
 HOW_TO_SHOW = "show who you are: Authorization: Bearer TOKEN"
 
-Analysis = Callable[[Connection, Period, Mapping[str, str]], list[Any]]
+Analysis = Callable[[Connection, Selection, Mapping[str, str]], list[Any]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
@@ -109,17 +110,19 @@ class InsightEndpoints:
         async def answer(request: Request) -> Response:
             _authenticate(request, self._readers)
             query = request.query_params
-            period = read_period(query, self._clock.now())
-            run = partial(self._rows, analysis, period, query)
+            selection = read_selection(query, self._clock.now())
+            run = partial(self._rows, analysis, selection, query)
             rows = await asyncio.get_running_loop().run_in_executor(self._reading, run)
-            body = {"since": period.since, "until": period.until, "rows": rows}
+            body = {"since": selection.since, "until": selection.until, "rows": rows}
             return Response(msgspec.json.encode(body), media_type="application/json")
 
         return answer
 
-    def _rows(self, analysis: Analysis, period: Period, query: Mapping[str, str]) -> list[Any]:
+    def _rows(
+        self, analysis: Analysis, selection: Selection, query: Mapping[str, str]
+    ) -> list[Any]:
         with database_errors(), self._engine.connect() as connection:
-            return analysis(connection, period, query)
+            return analysis(connection, selection, query)
 
     def _refusal(self, error: Exception) -> Response:
         code, reason = _refusal_of(error)
@@ -139,25 +142,25 @@ def _authenticate(request: Request, tokens: TokenFiles | None) -> None:
         raise NoCredentials(HOW_TO_SHOW)
 
 
-def _faults(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
+def _faults(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
     by = read_choice(query, "by", FaultProperty, FaultProperty.CLASS)
     interval = read_choice(query, "every", Interval, Interval.DAY)
-    return count_faults(connection, period, by, interval)
+    return count_faults(connection, selection, by, interval)
 
 
-def _healing(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
-    return healing(connection, period)
+def _healing(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+    return summarize_healing(connection, selection)
 
 
-def _lemons(connection: Connection, period: Period, query: Mapping[str, str]) -> list[Any]:
-    return lemons(connection, period, read_least(query))
+def _lemons(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+    return list_lemons(connection, selection, read_least(query))
 
 
 def _refusal_of(error: Exception) -> tuple[int, InsightRefusal]:
     match error:
         case NoCredentials():
             return 401, InsightRefusal.UNAUTHORIZED
-        case MalformedEvent() | BadRequest() | ClientDisconnect():
+        case MalformedEvent() | ParameterError() | ClientDisconnect():
             return 400, InsightRefusal.MALFORMED
         case TooLong():
             return 413, InsightRefusal.TOO_LARGE

@@ -20,10 +20,11 @@ from support.insight_history import history, opened_store
 from support.postgresql import postgresql_server
 from support.stream_objects import a_node, closed_job
 
-from insight.analyses.faults import FaultProperty, Interval, count_faults
-from insight.analyses.healing import healing
-from insight.analyses.lemons import lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, count_faults
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import list_lemons
+from insight.analyses.repair_outcomes import summarize_healing
+from insight.analyses.selection import Selection
 from insight.store.event_store import EventStore
 from insight.store.rows import read_batch
 from kubenode.runtime.stream.derivation import StreamIdentity, job_events
@@ -33,13 +34,13 @@ BATCH_EVENTS = 500
 REPEATS = 20
 JOBS = 2000
 DAYS = 365.0
-PERIOD = Period(T0, T0 + timedelta(days=DAYS + 1))
+PERIOD = Selection(T0, T0 + timedelta(days=DAYS + 1))
 ANALYSES: dict[str, Callable[[Connection], object]] = {
-    "healing": lambda connection: healing(connection, PERIOD),
+    "healing": lambda connection: summarize_healing(connection, PERIOD),
     "faults": lambda connection: count_faults(
         connection, PERIOD, FaultProperty.KERNEL, Interval.WEEK
     ),
-    "lemons": lambda connection: lemons(connection, PERIOD, 3),
+    "lemons": lambda connection: list_lemons(connection, PERIOD, 3),
 }
 
 
@@ -69,7 +70,7 @@ def _measure(engine: Engine, incidents: int, nodes: int) -> dict[str, Any]:
     for name, analysis in ANALYSES.items():
         result[f"{name}_p95_seconds"] = _p95(engine, analysis)
     with engine.connect() as connection:
-        assert len(healing(connection, PERIOD)) == 9
+        assert len(summarize_healing(connection, PERIOD)) == 9
     engine.dispose()
     return result
 

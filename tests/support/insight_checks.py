@@ -10,15 +10,16 @@ from support.clock import T0
 from support.insight_history import history, received
 from support.insight_loads import emptied
 
-from insight.analyses.faults import FaultProperty, FaultRow, Interval, count_faults
-from insight.analyses.healing import HealingRow, StageTime, healing
-from insight.analyses.lemons import LemonRow, lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, FaultRow, count_faults
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import LemonRow, list_lemons
+from insight.analyses.repair_outcomes import HealingRow, StageTime, summarize_healing
+from insight.analyses.selection import Selection
 from insight.store.event_store import EventStore
 from kubenode.runtime.stream.model import JobClosed, JobOpened, StreamEvent
 
 EVENTS = list(history(incidents=300, seed=11, nodes=25, days=40))
-PERIOD = Period(T0 + timedelta(days=5), T0 + timedelta(days=30))
+PERIOD = Selection(T0 + timedelta(days=5), T0 + timedelta(days=30))
 
 
 def filled(engine: Engine) -> None:
@@ -89,7 +90,7 @@ def nearest(ordered: Sequence[float], share: float) -> float:
 
 def check_healing(engine: Engine) -> None:
     with engine.connect() as connection:
-        rows = healing(connection, PERIOD)
+        rows = summarize_healing(connection, PERIOD)
     assert rows == expected_healing()
     assert len(rows) == 9
     assert any(row.relapsed for row in rows) and any(row.escalated for row in rows)
@@ -103,6 +104,7 @@ PROPERTIES: dict[FaultProperty, Callable[[JobOpened], str]] = {
     FaultProperty.SEVERITY: lambda data: data.job.severity,
     FaultProperty.CLUSTER: lambda data: "prod",
     FaultProperty.ZONE: lambda data: data.node.zone,
+    FaultProperty.RACK: lambda data: data.node.rack,
     FaultProperty.MACHINE_TYPE: lambda data: data.node.machine_type,
     FaultProperty.IMAGE: lambda data: data.node.image,
     FaultProperty.KERNEL: lambda data: data.node.kernel,
@@ -159,8 +161,8 @@ def expected_lemons(least: int) -> list[LemonRow]:
 
 def check_lemons(engine: Engine) -> None:
     with engine.connect() as connection:
-        rows = lemons(connection, PERIOD, 8)
-        everybody = lemons(connection, PERIOD, 1)
+        rows = list_lemons(connection, PERIOD, 8)
+        everybody = list_lemons(connection, PERIOD, 1)
     assert rows == expected_lemons(8)
     assert 0 < len(rows) < len(everybody)
     assert any(row.failed for row in rows)

@@ -89,9 +89,13 @@ def time_labels(window: PlotWindow, bottom: float = BOTTOM) -> Iterator[PlotLabe
 
 
 def clock(window: PlotWindow, index: int) -> str:
-    """Return the start of an interval, with the day where the window has several."""
-    day = window.interval * window.intervals > timedelta(hours=24)
-    return window.start(index).strftime("%m-%d %H:%M" if day else "%H:%M")
+    """Return the start of an interval, with as much of the date as the window needs."""
+    length = window.interval * window.intervals
+    if window.interval >= timedelta(days=1):
+        form = "%Y-%m-%d" if length > timedelta(days=300) else "%m-%d"
+    else:
+        form = "%m-%d %H:%M" if length > timedelta(hours=24) else "%H:%M"
+    return window.start(index).strftime(form)
 
 
 def place(window: PlotWindow, at: datetime) -> float:
@@ -150,7 +154,7 @@ def whiskers(low: Values, high: Values, top: float) -> list[PlotShape]:
     for index, (typical, slow) in enumerate(zip(low, high, strict=True)):
         if typical is None or slow is None:
             continue
-        x, y, y_high = _middle(index, len(low)), _height(typical / top), _height(slow / top)
+        x, y, y_high = middle(index, len(low)), _height(typical / top), _height(slow / top)
         marks += f"M{x} {y - 3.5:.1f}l3.5 3.5-3.5 3.5-3.5-3.5z"
         lines += f"M{x} {y}V{y_high}M{x - 4:.1f} {y_high}h8"
     return [PlotShape("whisker", lines), PlotShape("typical", marks)] if marks else []
@@ -197,7 +201,8 @@ def _span(begin: float, end: float, bottom: float, part: float) -> str:
 
 
 def _bar(index: int, count: int, low: float, high: float) -> str:
-    begin, end = _edge(index, count) + GAP, _edge(index + 1, count) - GAP
+    gap = min(GAP, (END_X - START_X) / count / 5)
+    begin, end = _edge(index, count) + gap, _edge(index + 1, count) - gap
     return _box(begin, end, _height(high), _height(low))
 
 
@@ -209,7 +214,7 @@ def _edge(index: int, count: int) -> float:
     return START_X + (END_X - START_X) * index / count
 
 
-def _middle(index: int, count: int) -> float:
+def middle(index: int, count: int) -> float:
     return round(_edge(index, count) + (END_X - START_X) / count / 2, 1)
 
 

@@ -4,7 +4,8 @@ import pytest
 from sqlalchemy import Engine
 from support.insight_checks import check_faults, check_healing, check_lemons, filled
 
-from insight.analyses.faults import FaultProperty, Interval
+from insight.analyses.faults import FaultProperty
+from insight.analyses.interval import Interval
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 

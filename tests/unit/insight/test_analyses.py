@@ -9,10 +9,11 @@ from support.clock import T0
 from support.insight_checks import check_faults, check_healing, check_lemons, filled
 from support.insight_history import opened_store
 
-from insight.analyses.faults import FaultProperty, Interval, count_faults
-from insight.analyses.healing import healing
-from insight.analyses.lemons import lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, count_faults
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import list_lemons
+from insight.analyses.repair_outcomes import summarize_healing
+from insight.analyses.selection import Selection
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def test_lemons_equal_a_computation_from_the_events(engine: Engine) -> None:
 
 
 def test_period_without_events_gives_no_rows(engine: Engine) -> None:
-    period = Period(T0 - timedelta(days=9), T0 - timedelta(days=8))
+    period = Selection(T0 - timedelta(days=9), T0 - timedelta(days=8))
     with engine.connect() as connection:
-        assert healing(connection, period) == []
+        assert summarize_healing(connection, period) == []
         assert count_faults(connection, period, FaultProperty.ZONE, Interval.DAY) == []
-        assert lemons(connection, period, 1) == []
+        assert list_lemons(connection, period, 1) == []
