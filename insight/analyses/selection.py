@@ -18,6 +18,7 @@ class Selection:
     fault_class: str = ""
     rule: str = ""
     node: str = ""
+    job: str = ""
 
     @property
     def middle(self) -> datetime:
@@ -26,7 +27,7 @@ class Selection:
     def covers(self, table: Table) -> ColumnElement[bool]:
         """Return the condition on the rows of a table."""
         since, until = milliseconds(self.since), milliseconds(self.until)
-        names = ("cluster", "fault_class", "rule", "node")
+        names = ("cluster", "fault_class", "rule", "node", "job")
         values = [(table.c[name], getattr(self, name)) for name in names]
         equal = [column == value for column, value in values if value]
         return and_(table.c.time >= since, table.c.time < until, *equal)

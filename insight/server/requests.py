@@ -17,7 +17,7 @@ EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_DAILY = timedelta(days=62)
 MOST_INTERVALS = 800
 LONGEST_NAME = 253
-VALUES = {"cluster": "cluster", "class": "fault_class", "rule": "rule", "node": "node"}
+VALUES = {name: name for name in ("cluster", "rule", "node", "job")} | {"class": "fault_class"}
 """Fields of a selection by their parameters."""
 
 

@@ -6,7 +6,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 from support.clock import T0
-from support.insight_checks import check_faults, check_healing, check_lemons, filled
+from support.insight_checks import (
+    check_faults,
+    check_healing,
+    check_incidents,
+    check_lemons,
+    check_sums,
+    check_trend,
+    filled,
+)
 from support.insight_history import opened_store
 
 from insight.analyses.faults import FaultProperty, count_faults
@@ -22,6 +30,22 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     filled(made)
     yield made
     made.dispose()
+
+
+@pytest.mark.parametrize("by", FaultProperty)
+def test_sums_of_faults_equal_a_computation_from_the_events(
+    engine: Engine, by: FaultProperty
+) -> None:
+    check_sums(engine, by)
+
+
+@pytest.mark.parametrize("interval", Interval)
+def test_trend_equals_a_computation_from_the_events(engine: Engine, interval: Interval) -> None:
+    check_trend(engine, interval)
+
+
+def test_incidents_equal_the_events(engine: Engine) -> None:
+    check_incidents(engine)
 
 
 def test_healing_equals_a_computation_from_the_events(engine: Engine) -> None:
