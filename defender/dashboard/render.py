@@ -1,6 +1,7 @@
 """Render view models as HTML. A model names its own template."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from markupsafe import Markup
@@ -8,6 +9,7 @@ from markupsafe import Markup
 from defender.dashboard.node_state import OF_LETTER, NodeDisplayState
 from defender.decision.pauses import describe_scope
 from kubenode.runtime.site.environment import site_environment
+from kubenode.runtime.site.links import incident_url
 
 
 class PagePart(Protocol):
@@ -24,13 +26,16 @@ View = Mapping[str, Sequence[PagePart]]
 
 
 class Renderer:
-    def __init__(self) -> None:
+    """insight_url: address of Insight that pages of jobs link to, "" for none"""
+
+    def __init__(self, insight_url: str = "") -> None:
         self._env = site_environment("defender.dashboard")
         self._env.filters |= {"scope": describe_scope}
         self._env.globals |= {
             "letter_of": letter_of,
             "states": list(NodeDisplayState),
             "kind_of": OF_LETTER,
+            "incident_of": partial(incident_url, insight_url),
         }
 
     def part(self, model: PagePart, root: str) -> str:

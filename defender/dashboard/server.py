@@ -47,6 +47,7 @@ class DashboardSettings:
     context: TLS context, None for plain HTTP.
     flag: name of the port in errors.
     namespace: namespace of the leaders' Leases, where replicas with a shared key exchange logouts.
+    insight_url: address of Insight that pages of jobs link to, "" for none.
     leases: whether programs and agents hold Leases, which those of a simulation do not.
     """
 
@@ -60,6 +61,7 @@ class DashboardSettings:
     namespace: str = NAMESPACE
     leases: bool = True
     limits: HttpLimits = DEFAULT
+    insight_url: str = ""
 
 
 class Dashboard:
@@ -93,7 +95,7 @@ class Dashboard:
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
-        renderer = Renderer()
+        renderer = Renderer(self.settings.insight_url)
         self.recorder = UsageRecorder(defender, self.board.usage, clock)
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)

@@ -11,7 +11,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
 from insight.analyses.interval import Interval
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.store.schema import faults, instant, milliseconds
 
 
@@ -61,26 +61,28 @@ class FaultSum(msgspec.Struct, rename="camel", frozen=True):
 
 
 def count_faults(
-    connection: Connection, selection: Selection, by: FaultProperty, interval: Interval
+    connection: Connection, selection: HistorySelection, by: FaultProperty, interval: Interval
 ) -> list[FaultRow]:
     """Return the rows in the order of time and value. A time without faults has no row."""
     rows = connection.execute(fault_query(selection, by, interval))
     return [FaultRow(instant(start), value, count, nodes) for start, value, count, nodes in rows]
 
 
-def sum_faults(connection: Connection, selection: Selection, by: FaultProperty) -> list[FaultSum]:
+def sum_faults(
+    connection: Connection, selection: HistorySelection, by: FaultProperty
+) -> list[FaultSum]:
     """Return the values with their faults in the whole period, the most frequent first."""
     return [FaultSum(*row) for row in connection.execute(sum_query(selection, by))]
 
 
-def count_faulty_nodes(connection: Connection, selection: Selection) -> int:
+def count_faulty_nodes(connection: Connection, selection: HistorySelection) -> int:
     """Return how many nodes had a fault."""
     query = select(func.count(NODE.distinct())).where(selection.covers(faults))
     return connection.execute(query).scalar_one()
 
 
 def fault_query(
-    selection: Selection, by: FaultProperty, interval: Interval
+    selection: HistorySelection, by: FaultProperty, interval: Interval
 ) -> Select[int, str, int, int]:
     start, value = interval.start(faults.c.time).label("start"), COLUMNS[by].label("value")
     return (
@@ -91,7 +93,7 @@ def fault_query(
     )
 
 
-def sum_query(selection: Selection, by: FaultProperty) -> Select[*tuple[Any, ...]]:
+def sum_query(selection: HistorySelection, by: FaultProperty) -> Select[*tuple[Any, ...]]:
     value, count = COLUMNS[by].label("value"), func.count()
     early = func.sum(case((faults.c.time < milliseconds(selection.middle), 1), else_=0))
     return (

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, s
 
 from insight.analyses.moments import Moment, moments_of
 from insight.analyses.repair_outcomes import count_if
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.store.schema import events, faults, instant, repairs
 from kubenode.runtime.stream.model import (
     TYPES,
@@ -91,7 +91,7 @@ class Incident(msgspec.Struct, rename="camel", frozen=True):
 
 
 def list_incidents(
-    connection: Connection, selection: Selection, most: int = MOST_INCIDENTS
+    connection: Connection, selection: HistorySelection, most: int = MOST_INCIDENTS
 ) -> list[IncidentRow]:
     """Return the incidents that opened in the period, the latest first."""
     query = incident_query(selection.covers(faults)).limit(most)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, Select, case, func, select
 
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.store.schema import faults, instant, repairs
 
 MOST_NODES = 200
@@ -35,7 +35,7 @@ class LemonRow(msgspec.Struct, rename="camel", frozen=True):
     last: datetime
 
 
-def list_lemons(connection: Connection, selection: Selection, least: int) -> list[LemonRow]:
+def list_lemons(connection: Connection, selection: HistorySelection, least: int) -> list[LemonRow]:
     """Return the nodes with at least `least` faults, the worst first, at most MOST_NODES."""
     nodes = connection.execute(node_query(selection, least)).all()
     if not nodes:
@@ -51,7 +51,7 @@ def list_lemons(connection: Connection, selection: Selection, least: int) -> lis
     return [_lemon(row, classes[_identity(row)], failures) for row in nodes]
 
 
-def node_query(selection: Selection, least: int) -> Select[*tuple[Any, ...]]:
+def node_query(selection: HistorySelection, least: int) -> Select[*tuple[Any, ...]]:
     count = func.count()
     relapses = func.sum(case((faults.c.previous != "", 1), else_=0))
     identity = [faults.c[name] for name in IDENTITY]
@@ -65,7 +65,7 @@ def node_query(selection: Selection, least: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-def count_by_faults(connection: Connection, selection: Selection) -> dict[int, int]:
+def count_by_faults(connection: Connection, selection: HistorySelection) -> dict[int, int]:
     """Return how many nodes had each number of faults, at least one."""
     per_node = (
         select(func.count().label("faults"))
@@ -77,7 +77,7 @@ def count_by_faults(connection: Connection, selection: Selection) -> dict[int, i
     return {count: nodes for count, nodes in connection.execute(query)}
 
 
-def class_query(selection: Selection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+def class_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [faults.c[name] for name in (*IDENTITY, "fault_class")]
     return (
         select(*columns, func.count())
@@ -87,7 +87,7 @@ def class_query(selection: Selection, uids: Sequence[str]) -> Select[*tuple[Any,
     )
 
 
-def failure_query(selection: Selection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+def failure_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [repairs.c[name] for name in IDENTITY]
     failed = repairs.c.phase == "Failed"
     return (

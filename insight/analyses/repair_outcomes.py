@@ -7,7 +7,7 @@ names it as its previous one. A job has escalated if it ended above its first ru
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Select, case, exists, func, select
 
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.analyses.stage_times import STAGES, is_counted, stage_query
 from insight.store.schema import faults, repairs
 
@@ -31,7 +31,7 @@ class HealingRow(msgspec.Struct, rename="camel", frozen=True):
     stages: dict[str, StageTime] = {}
 
 
-def summarize_healing(connection: Connection, selection: Selection) -> list[HealingRow]:
+def summarize_healing(connection: Connection, selection: HistorySelection) -> list[HealingRow]:
     """Return the rows by rule and rung, in the order of their names."""
     stages: dict[tuple[str, str], dict[str, StageTime]] = {}
     for rule, rung, stage, jobs, p50, p95 in connection.execute(
@@ -50,7 +50,7 @@ def summarize_healing(connection: Connection, selection: Selection) -> list[Heal
     ]
 
 
-def outcome_query(selection: Selection) -> Select[str, str, int, int, int, int, int]:
+def outcome_query(selection: HistorySelection) -> Select[str, str, int, int, int, int, int]:
     relapsed = exists().where(
         faults.c.cluster == repairs.c.cluster, faults.c.previous == repairs.c.job
     )

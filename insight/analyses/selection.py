@@ -9,7 +9,7 @@ from insight.store.schema import milliseconds
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class HistorySelection:
     """From `since` to before `until`, and with these values; "" is any value."""
 
     since: datetime

@@ -20,7 +20,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.store.schema import repairs
 
 SHADOWED = "Shadowed"
@@ -42,12 +42,12 @@ WHOLE: Stages = {HEAL: (repairs.c.first_true, repairs.c.verified)}
 PERCENTILES = (50, 95)
 
 
-def is_counted(selection: Selection) -> ColumnElement[bool]:
+def is_counted(selection: HistorySelection) -> ColumnElement[bool]:
     return and_(selection.covers(repairs), repairs.c.phase != SHADOWED)
 
 
 def stage_query(
-    selection: Selection, keys: Sequence[Label[Any]], stages: Stages
+    selection: HistorySelection, keys: Sequence[Label[Any]], stages: Stages
 ) -> Select[*tuple[Any, ...]]:
     """Select keys, stage, number of jobs and percentiles in milliseconds, grouped by keys and
     stage.
@@ -63,7 +63,7 @@ def stage_query(
     )
 
 
-def _rank(selection: Selection, keys: Sequence[Label[Any]], stages: Stages) -> CTE:
+def _rank(selection: HistorySelection, keys: Sequence[Label[Any]], stages: Stages) -> CTE:
     """Rank the time of each stage of each job within its group."""
     times = union_all(
         *(

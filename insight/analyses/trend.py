@@ -7,7 +7,7 @@ import msgspec
 from sqlalchemy import Connection, Select, case, func, select
 
 from insight.analyses.interval import Interval
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.analyses.stage_times import STAGES, WHOLE, is_counted, stage_query
 from insight.store.schema import instant, repairs
 
@@ -32,7 +32,7 @@ class StageRow(msgspec.Struct, rename="camel", frozen=True):
 
 
 def count_outcomes(
-    connection: Connection, selection: Selection, interval: Interval
+    connection: Connection, selection: HistorySelection, interval: Interval
 ) -> list[OutcomeRow]:
     """Return the rows in the order of time. An interval without closed jobs has none."""
     rows = connection.execute(outcome_query(selection, interval))
@@ -40,7 +40,7 @@ def count_outcomes(
 
 
 def measure_stages(
-    connection: Connection, selection: Selection, interval: Interval
+    connection: Connection, selection: HistorySelection, interval: Interval
 ) -> list[StageRow]:
     """Return the rows in the order of time and stage: those of repairs, and `heal` for all."""
     start = interval.start(repairs.c.time).label("start")
@@ -51,7 +51,7 @@ def measure_stages(
     ]
 
 
-def outcome_query(selection: Selection, interval: Interval) -> Select[*tuple[Any, ...]]:
+def outcome_query(selection: HistorySelection, interval: Interval) -> Select[*tuple[Any, ...]]:
     start = interval.start(repairs.c.time).label("start")
     succeeded, failed = (
         func.sum(case((repairs.c.phase == phase, 1), else_=0)) for phase in ("Succeeded", "Failed")

@@ -33,7 +33,7 @@ from insight.analyses.incidents import find_incidents, list_incidents, read_inci
 from insight.analyses.interval import Interval
 from insight.analyses.lemons import list_lemons
 from insight.analyses.repair_outcomes import summarize_healing
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.server.metrics import InsightMetrics, InsightRefusal
 from insight.server.reader import StoreReader
 from insight.server.requests import ParameterError, read_choice, read_least, read_selection
@@ -162,21 +162,29 @@ def _authenticate(request: Request, tokens: TokenFiles | None) -> None:
         raise NoCredentials(HOW_TO_SHOW)
 
 
-def _faults(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+def _faults(
+    connection: Connection, selection: HistorySelection, query: Mapping[str, str]
+) -> list[Any]:
     by = read_choice(query, "by", FaultProperty, FaultProperty.CLASS)
     interval = read_choice(query, "every", Interval, Interval.DAY)
     return count_faults(connection, selection, by, interval)
 
 
-def _healing(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+def _healing(
+    connection: Connection, selection: HistorySelection, query: Mapping[str, str]
+) -> list[Any]:
     return summarize_healing(connection, selection)
 
 
-def _lemons(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+def _lemons(
+    connection: Connection, selection: HistorySelection, query: Mapping[str, str]
+) -> list[Any]:
     return list_lemons(connection, selection, read_least(query))
 
 
-def _incidents(connection: Connection, selection: Selection, query: Mapping[str, str]) -> list[Any]:
+def _incidents(
+    connection: Connection, selection: HistorySelection, query: Mapping[str, str]
+) -> list[Any]:
     return list_incidents(connection, selection)
 
 

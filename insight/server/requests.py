@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from insight.analyses.interval import Interval
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 
 E = TypeVar("E", bound=StrEnum)
 PERIOD_DAYS = 30
@@ -25,7 +25,7 @@ class ParameterError(ValueError):
     """A parameter that cannot be used. The message names it, its value, and what is allowed."""
 
 
-def read_selection(query: Mapping[str, str], now: datetime) -> Selection:
+def read_selection(query: Mapping[str, str], now: datetime) -> HistorySelection:
     """Read the period and the values of faults. By default the period is the last 30 days.
 
     Raises ParameterError.
@@ -36,10 +36,10 @@ def read_selection(query: Mapping[str, str], now: datetime) -> Selection:
     if since >= until:
         raise ParameterError(f"since: {since.isoformat()} is not before until, {until.isoformat()}")
     values = {field: _name(query, name) for name, field in VALUES.items()}
-    return Selection(since, until, **values)
+    return HistorySelection(since, until, **values)
 
 
-def read_interval(query: Mapping[str, str], selection: Selection) -> Interval:
+def read_interval(query: Mapping[str, str], selection: HistorySelection) -> Interval:
     """Read `every`. By default it is a day in a period of up to MOST_DAILY, else a week.
 
     Raises ParameterError, also for a period of too many intervals.

@@ -26,10 +26,10 @@ from insight.site.exports import EXPORTS
 from insight.site.logins import ReaderLogins, ReaderVisit
 from insight.site.request import PageRequest
 from insight.site.views.faults import build_faults
-from insight.site.views.healing import build_healing
 from insight.site.views.incidents import build_incident, build_incidents
 from insight.site.views.lemons import build_lemons
 from insight.site.views.overview import build_overview
+from insight.site.views.repairs import build_healing
 from insight.store.database import StoreUnavailable
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.httplimits import BodyBudgetFull, TooSlow

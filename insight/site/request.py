@@ -6,7 +6,7 @@ from datetime import datetime
 
 from insight.analyses.faults import FaultProperty
 from insight.analyses.interval import Interval
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.server.requests import read_choice, read_interval, read_least, read_selection
 from insight.store.schema import instant, milliseconds
 from kubenode.runtime.site.window import PlotWindow
@@ -25,7 +25,7 @@ class PageRequest:
     """
 
     params: Mapping[str, str]
-    selection: Selection
+    selection: HistorySelection
     interval: Interval
     by: FaultProperty
     least: int

@@ -24,7 +24,7 @@ from insight.analyses.faults import FaultProperty, count_faults
 from insight.analyses.interval import Interval
 from insight.analyses.lemons import list_lemons
 from insight.analyses.repair_outcomes import summarize_healing
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.store.event_store import EventStore
 from insight.store.rows import read_batch
 from kubenode.runtime.stream.derivation import StreamIdentity, job_events
@@ -34,7 +34,7 @@ BATCH_EVENTS = 500
 REPEATS = 20
 JOBS = 2000
 DAYS = 365.0
-PERIOD = Selection(T0, T0 + timedelta(days=DAYS + 1))
+PERIOD = HistorySelection(T0, T0 + timedelta(days=DAYS + 1))
 ANALYSES: dict[str, Callable[[Connection], object]] = {
     "healing": lambda connection: summarize_healing(connection, PERIOD),
     "faults": lambda connection: count_faults(

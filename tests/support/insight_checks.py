@@ -22,13 +22,13 @@ from insight.analyses.incidents import MOST_INCIDENTS, IncidentRow, list_inciden
 from insight.analyses.interval import Interval
 from insight.analyses.lemons import LemonRow, count_by_faults, list_lemons
 from insight.analyses.repair_outcomes import HealingRow, StageTime, summarize_healing
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 from insight.analyses.trend import OutcomeRow, StageRow, count_outcomes, measure_stages
 from insight.store.event_store import EventStore
 from kubenode.runtime.stream.model import JobClosed, JobOpened, StreamEvent
 
 EVENTS = list(history(incidents=300, seed=11, nodes=25, days=40))
-PERIOD = Selection(T0 + timedelta(days=5), T0 + timedelta(days=30))
+PERIOD = HistorySelection(T0 + timedelta(days=5), T0 + timedelta(days=30))
 
 
 def filled(engine: Engine) -> None:

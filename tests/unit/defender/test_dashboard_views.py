@@ -433,3 +433,12 @@ def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
 
 def test_lengths_of_time_are_said_as_people_say_them() -> None:
     assert [seconds(s) for s in (0.25, 12, 600, 7500)] == ["0.2 s", "12 s", "10 min", "2 h 5 min"]
+
+
+def test_job_links_to_its_history_if_insight_has_an_address() -> None:
+    view = job.view_job(busy(), "n00062-0a1b2c3d4e")
+    assert view is not None
+    head = replace(view["job"][0], uid="u-1")
+    linked = Renderer("https://insight.example").part(head, "")
+    assert 'href="https://insight.example/incidents/u-1"' in linked
+    assert "incidents" not in Renderer().part(head, "")

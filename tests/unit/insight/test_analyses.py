@@ -21,7 +21,7 @@ from insight.analyses.faults import FaultProperty, count_faults
 from insight.analyses.interval import Interval
 from insight.analyses.lemons import list_lemons
 from insight.analyses.repair_outcomes import summarize_healing
-from insight.analyses.selection import Selection
+from insight.analyses.selection import HistorySelection
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_lemons_equal_a_computation_from_the_events(engine: Engine) -> None:
 
 
 def test_period_without_events_gives_no_rows(engine: Engine) -> None:
-    period = Selection(T0 - timedelta(days=9), T0 - timedelta(days=8))
+    period = HistorySelection(T0 - timedelta(days=9), T0 - timedelta(days=8))
     with engine.connect() as connection:
         assert summarize_healing(connection, period) == []
         assert count_faults(connection, period, FaultProperty.ZONE, Interval.DAY) == []

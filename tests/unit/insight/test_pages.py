@@ -113,7 +113,7 @@ def spread(rows: list[list[str]]) -> dict[str, tuple[str, ...]]:
     A row of a table covers all intervals in sequence with equal values. Here they are days of
     January.
     """
-    values = {}
+    values: dict[str, tuple[str, ...]] = {}
     for when, *cells in rows:
         first, last = (int(text.partition("-")[2]) for text in when.split(" to "))
         days = range(first, last if last > first else 32)
