@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, s
 from insight.analyses.moments import Moment, moments_of
 from insight.analyses.repair_outcomes import count_if
 from insight.analyses.selection import HistorySelection
+from insight.analyses.stage_times import SHADOWED
 from insight.store.schema import events, faults, instant, repairs
 from kubenode.runtime.stream.model import (
     TYPES,
@@ -69,7 +70,7 @@ class Incident(msgspec.Struct, rename="camel", frozen=True):
     opened, closed: data of these events, None if the event is not stored
     previous, following: the job before a relapse, and the jobs that name this one as such
     similar: others of the same rule and class, the latest first
-    rungs: outcomes of those by their last rung
+    rungs: outcomes of those by their last rung, without jobs in phase Shadowed
     """
 
     uid: str
@@ -178,6 +179,7 @@ def _rungs(connection: Connection, uid: str, rule: str, fault_class: str) -> lis
             repairs.c.rule == literal(rule),
             repairs.c.fault_class == literal(fault_class),
             repairs.c.id != uid + CLOSED,
+            repairs.c.phase != SHADOWED,
         )
         .group_by(repairs.c.rung_name)
         .order_by(func.count().desc(), repairs.c.rung_name)

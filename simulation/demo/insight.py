@@ -48,6 +48,7 @@ class DemoInsight:
         self._writing = ThreadPoolExecutor(1, thread_name_prefix="insight")
         self._reading = ThreadPoolExecutor(1, thread_name_prefix="insight pages")
         self._store: Any = None
+        self._release: Callable[[], None] = _nothing
         self._ready = asyncio.Event()
 
     @property
@@ -64,6 +65,7 @@ class DemoInsight:
                 await self._load_past()
         finally:
             self._listener.close()
+            self._release()
             for threads in (self._writing, self._reading):
                 threads.shutdown(wait=False, cancel_futures=True)
 
@@ -96,6 +98,7 @@ class DemoInsight:
 
         engine = open_database(database_url(f"sqlite:///{self._folder}/insight.db"))
         migrate(engine)
+        self._release = engine.dispose
         self._store = EventStore(engine, RETENTION)
         return InsightEndpoints(
             self._store,
@@ -109,3 +112,7 @@ class DemoInsight:
 
     async def _write(self, act: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._writing, act)
+
+
+def _nothing() -> None:
+    """Release nothing, before the database is open."""

