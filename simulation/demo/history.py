@@ -59,7 +59,7 @@ class PastRule:
 
 DEADLOCK = PastRule(
     "kernel-deadlock", "kernel_deadlock", "Critical", (("isolate", "migrate", "Operator"),),
-    (0.7,), 0.5,
+    (0.7,), 0.3,
 )  # fmt: skip
 RULES = (
     PastRule(
