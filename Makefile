@@ -69,7 +69,7 @@ docs-site: $(READY) ## the documentation as a site, into dist/site; nothing is f
 
 picture: $(READY) ## take the pictures of the dashboard and of Insight (chromium)
 	PYTHONPATH=tests $(PY) -m support.dashboard_picture
-	PYTHONPATH=tests:. $(PY) -m support.insight_picture
+	PYTHONPATH=tests $(PY) -m support.insight_picture
 
 rules-test: $(READY) ## the library's own tests: timelines and what must come of them
 	$(VENV)/bin/kubenode rules test rules/library $(ARGS)

@@ -438,7 +438,9 @@ def test_lengths_of_time_are_said_as_people_say_them() -> None:
 def test_job_links_to_its_history_if_insight_has_an_address() -> None:
     view = job.view_job(busy(), "n00062-0a1b2c3d4e")
     assert view is not None
-    head = replace(view["job"][0], uid="u-1")
+    head = view["job"][0]
+    assert isinstance(head, job.JobHead)
+    head = replace(head, uid="u-1")
     linked = Renderer("https://insight.example").part(head, "")
     assert 'href="https://insight.example/incidents/u-1"' in linked
     assert "incidents" not in Renderer().part(head, "")

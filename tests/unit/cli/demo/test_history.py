@@ -46,6 +46,8 @@ def test_times_of_a_job_are_in_order() -> None:
                 assert times[-1] < event.time
             case StepEnded() as step:
                 assert step.started_at is not None and step.started_at < event.time
+            case _:
+                pass
 
 
 def test_release_stops_the_deadlocks_of_one_kernel() -> None:
