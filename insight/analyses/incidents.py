@@ -101,8 +101,10 @@ def list_incidents(
 
 def find_incidents(connection: Connection, name: str) -> list[str]:
     """Return the UIDs of the jobs with this UID or name. Clusters can share a name."""
+    if not name or not name.isprintable():  # PostgreSQL refuses a null character
+        return []
     known = select(events.c.job_uid).where(events.c.job_uid == name).limit(1)
-    if name and connection.execute(known).first() is not None:
+    if connection.execute(known).first() is not None:
         return [name]
     named = select(faults.c.id).where(faults.c.job == name).order_by(faults.c.id)
     return [_uid(event) for (event,) in connection.execute(named.limit(MOST_INCIDENTS))]

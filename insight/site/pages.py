@@ -145,7 +145,9 @@ class InsightSite:
             )
         if uids and uids != [name]:
             return RedirectResponse(f"{root(request)}/incidents/{quote(uids[0], safe='')}", 303)
-        incident = await self._reader.read(lambda connection: read_incident(connection, name))
+        incident = None
+        if uids:
+            incident = await self._reader.read(lambda connection: read_incident(connection, name))
         if incident is None:
             raise WebRefusal(404, f"Insight has no event of an incident {name[:200]!r}.")
         values = {"page": INCIDENTS, "title": incident.job, **build_incident(incident)}

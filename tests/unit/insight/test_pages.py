@@ -230,6 +230,7 @@ async def test_relapse_and_the_job_before_it_link_to_each_other(app: Starlette) 
 async def test_incident_is_reached_by_the_name_of_its_job(app: Starlette) -> None:
     answer = await request(app, "GET", "/incidents/job-3")
     assert (answer.status, answer.headers["location"]) == (303, "/incidents/uid-3")
+    assert (await request(app, "GET", "/incidents/a\x00b")).status == 404
     missing = await request(app, "GET", "/incidents/nothing")
     assert missing.status == 404
     assert b"no event of an incident" in missing.body
