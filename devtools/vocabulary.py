@@ -33,6 +33,7 @@ PACKAGES = (
     "defender",
     "devtools",
     "images",
+    "insight",
     "kubenode",
     "machine",
     "remedy",

@@ -33,7 +33,7 @@ def needs() -> dict[str, list[str]]:
         "build": ["hatchling", "setuptools"],
         "defender": [*always, *(each for name in NEITHER_CLOUD_NOR_HOST for each in extras[name])],
         "kubenode": [*always, *(each for some in extras.values() for each in some)],
-        "run": [*always, "editables", "hatchling", "setuptools"],
+        "run": [*always, *extras["insight"], "editables", "hatchling", "setuptools"],
     }
 
 

@@ -119,6 +119,7 @@ class RemedySettings:
     protection: pods that leave a node late
     deciders, actors: nodes and jobs that are reconciled at the same time
     node_keys: labels and annotations that steps of rules may set on Nodes
+    insight_url: address of Insight that notifications link to, "" for none
     """
 
     accept_single_engine: bool = False
@@ -126,6 +127,7 @@ class RemedySettings:
     deciders: int = 64
     actors: int = 32
     node_keys: NodeKeys = field(default_factory=NodeKeys)
+    insight_url: str = ""
 
 
 class RemedyOperator:
@@ -172,7 +174,8 @@ class RemedyOperator:
         self.settings = settings or RemedySettings()
         self._providers = providers or Providers()
         self.outside = outside or Outside()
-        self.telling = Telling(self.outside.receivers, clock, registry, self.outside.cluster)
+        outside, insight_url = self.outside, self.settings.insight_url
+        self.telling = Telling(outside.receivers, clock, registry, outside.cluster, insight_url)
         self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
         self._audit, self._restored, self._unverified = audit, restored, unverified
         self.informers = informers = RemedyInformers(kube, clock, informer)

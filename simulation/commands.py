@@ -18,6 +18,7 @@ def demo(
     speed: float | None,
     json: bool,
     port: int,
+    seed_history: str | None,
 ) -> None:
     from simulation.demo.main import Options
     from simulation.demo.main import demo as start
@@ -31,6 +32,7 @@ def demo(
             speed=speed,
             json=json,
             port=port,
+            seed_history=seed_history,
         )
     )
 

@@ -14,10 +14,11 @@ AGENT: Final = ("agent",)
 IMAGES: Final = ("images", "charts")
 HEAL: Final = ("agent", "remedy", "rules", "defender")
 MACHINES: Final = ("agent", "machine", "defender", "kubenode/providers")
-VISITOR: Final = ("simulation", "remedy", "rules", "defender", "docs", "README.md")
+VISITOR: Final = ("simulation", "insight", "remedy", "rules", "defender", "docs", "README.md")
 
 SUITES: Final[Mapping[str, tuple[str, ...]]] = {
     "tests/e2e/dashboard": ("defender", "remedy", "machine", "rules"),
+    "tests/e2e/insight": ("insight", "simulation"),
     "tests/e2e/nodes": (*HEAL, "kubenode/providers"),
     "tests/e2e/test_agent_acts.py": AGENT,
     "tests/e2e/test_agent_checks.py": AGENT,

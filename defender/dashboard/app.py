@@ -16,7 +16,6 @@ from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
 
 from defender.dashboard.acts import OperatorActions
 from defender.dashboard.doors import FLASH, Visit, VisitorAuthenticator
@@ -26,9 +25,10 @@ from defender.dashboard.pages import MENU, PAGES, DashboardPage
 from defender.dashboard.render import Renderer, View, safe
 from defender.dashboard.scene import Scene, SceneBuilder
 from defender.dashboard.views.freshness import freshness
-from defender.dashboard.web import SafeHeaders, WebRefusal, root
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.reviews import Unverified
+from kubenode.runtime.site.browser import SafeHeaders, WebRefusal, root
+from kubenode.runtime.site.environment import site_assets
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Site:
         routes: list[Route | Mount] = [
             Route("/healthz", _healthz),
             Route("/find", self.known(self.find)),
-            Mount("/static", StaticFiles(directory=STATIC_FILES), name="static"),
+            Mount("/static", site_assets(STATIC_FILES), name="static"),
         ]
         for page in PAGES:
             routes.append(Route(f"/live{page.path}", self.known(partial(self.stream, page))))

@@ -14,10 +14,10 @@ from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
-from defender.dashboard.seals import Seal
-from defender.dashboard.signouts import SignOuts
 from defender.server.auth.identity import Identity, Proof
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.site.seals import Seal
+from kubenode.runtime.site.signouts import SignOuts
 
 COOKIE = "kubenode-dashboard"
 LASTS = timedelta(hours=8)

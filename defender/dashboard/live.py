@@ -16,9 +16,10 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
-from defender.dashboard.render import PagePart, Renderer, View, iso
+from defender.dashboard.render import PagePart, Renderer, View
 from defender.dashboard.scene import Scene, SceneBuilder
 from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.site.text import iso
 
 TICK = 0.5
 """Seconds between two refreshes, so at most two messages a second."""

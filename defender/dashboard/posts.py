@@ -10,17 +10,17 @@ from starlette.routing import Route
 
 from defender.dashboard.acts import ActionOutcome, OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.people import Person
-from defender.dashboard.seals import CookieTooLong
 from defender.dashboard.views.rollout import RolloutAction
-from defender.dashboard.web import WebRefusal, form, from_here, root
 from defender.decision.pauses import PausedScope, describe_unmatched, read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.reviews import Unverified
+from kubenode.runtime.site.attempts import LoginAttempts
+from kubenode.runtime.site.browser import WebRefusal, form, from_here, inner_path, root
+from kubenode.runtime.site.seals import CookieTooLong
 
 audit = logging.getLogger("defender.dashboard.audit")
 
@@ -54,7 +54,7 @@ class Entrance:
         title = "Open the dashboard" if link else "Log in"
         to = to or request.query_params.get("to", "")
         return self._site.plain(
-            request, "login.html", code, title=title, link=link, problem=problem, to=inner(to)
+            request, "login.html", code, title=title, link=link, problem=problem, to=inner_path(to)
         )
 
     async def _enter(self, request: Request) -> Response:
@@ -65,7 +65,7 @@ class Entrance:
             fields = await form(request)
         except WebRefusal as refused:
             return site.refused(request, refused)
-        to = inner(fields.get("to", ""))
+        to = inner_path(fields.get("to", ""))
         if wait := self._attempts.wait(address, site.clock.monotonic()):
             text = f"Too many attempts failed: try again in {wait:.0f} s."
             response = self._page(request, "", text, 429, to)
@@ -199,9 +199,3 @@ def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
         return await post(request, visit, fields)
 
     return site.known(checked)
-
-
-def inner(to: str) -> str:
-    """Return the path if it is within this dashboard, else "/". It never leads to another host."""
-    safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
-    return to if safe and "\\" not in to and len(to) < 1000 else "/"

@@ -9,7 +9,6 @@ from starlette.applications import Starlette
 
 from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
@@ -20,8 +19,6 @@ from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import SceneBuilder
-from defender.dashboard.seals import seal_from
-from defender.dashboard.signouts import NAME, SignOuts
 from defender.service import Defender
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -31,6 +28,9 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
+from kubenode.runtime.site.attempts import LoginAttempts
+from kubenode.runtime.site.seals import seal_from
+from kubenode.runtime.site.signouts import NAME, SignOuts
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 
@@ -47,6 +47,7 @@ class DashboardSettings:
     context: TLS context, None for plain HTTP.
     flag: name of the port in errors.
     namespace: namespace of the leaders' Leases, where replicas with a shared key exchange logouts.
+    insight_url: address of Insight that pages of jobs link to, "" for none.
     leases: whether programs and agents hold Leases, which those of a simulation do not.
     """
 
@@ -60,6 +61,7 @@ class DashboardSettings:
     namespace: str = NAMESPACE
     leases: bool = True
     limits: HttpLimits = DEFAULT
+    insight_url: str = ""
 
 
 class Dashboard:
@@ -93,7 +95,7 @@ class Dashboard:
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
-        renderer = Renderer()
+        renderer = Renderer(self.settings.insight_url)
         self.recorder = UsageRecorder(defender, self.board.usage, clock)
         self.hub = Hub(self.board, renderer, clock)
         seal = seal_from(self.settings.key_file)

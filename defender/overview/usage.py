@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from defender.decision.budgets import LimitBudget
 from defender.decision.limits import concurrency
 from defender.decision.queue.queue import ZONE
-from defender.overview.series import PlotWindow
+from kubenode.runtime.site.window import PlotWindow
 
 SAMPLE_INTERVAL = timedelta(minutes=15)
 RETENTION = timedelta(hours=72)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, Select, case, func, select
 
-from insight.analyses.period import Period
+from insight.analyses.selection import HistorySelection
 from insight.store.schema import faults, instant, repairs
 
 MOST_NODES = 200
@@ -35,29 +35,29 @@ class LemonRow(msgspec.Struct, rename="camel", frozen=True):
     last: datetime
 
 
-def lemons(connection: Connection, period: Period, least: int) -> list[LemonRow]:
+def list_lemons(connection: Connection, selection: HistorySelection, least: int) -> list[LemonRow]:
     """Return the nodes with at least `least` faults, the worst first, at most MOST_NODES."""
-    nodes = connection.execute(node_query(period, least)).all()
+    nodes = connection.execute(node_query(selection, least)).all()
     if not nodes:
         return []
     uids = [row.node_uid for row in nodes]
     classes: dict[Identity, dict[str, int]] = defaultdict(dict)
-    for *identity, name, count in connection.execute(class_query(period, uids)):
+    for *identity, name, count in connection.execute(class_query(selection, uids)):
         classes[_identity(identity)][name] = count
     failures = {
         _identity(identity): count
-        for *identity, count in connection.execute(failure_query(period, uids))
+        for *identity, count in connection.execute(failure_query(selection, uids))
     }
     return [_lemon(row, classes[_identity(row)], failures) for row in nodes]
 
 
-def node_query(period: Period, least: int) -> Select[*tuple[Any, ...]]:
+def node_query(selection: HistorySelection, least: int) -> Select[*tuple[Any, ...]]:
     count = func.count()
     relapses = func.sum(case((faults.c.previous != "", 1), else_=0))
     identity = [faults.c[name] for name in IDENTITY]
     return (
         select(*identity, count, relapses, func.min(faults.c.time), func.max(faults.c.time))
-        .where(period.covers(faults))
+        .where(selection.covers(faults))
         .group_by(*identity)
         .having(count >= least)
         .order_by(count.desc(), relapses.desc(), *identity)
@@ -65,22 +65,34 @@ def node_query(period: Period, least: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-def class_query(period: Period, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+def count_by_faults(connection: Connection, selection: HistorySelection) -> dict[int, int]:
+    """Return how many nodes had each number of faults, at least one."""
+    per_node = (
+        select(func.count().label("faults"))
+        .where(selection.covers(faults))
+        .group_by(*(faults.c[name] for name in IDENTITY))
+        .subquery()
+    )
+    query = select(per_node.c.faults, func.count()).group_by(per_node.c.faults)
+    return {count: nodes for count, nodes in connection.execute(query)}
+
+
+def class_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [faults.c[name] for name in (*IDENTITY, "fault_class")]
     return (
         select(*columns, func.count())
-        .where(period.covers(faults), faults.c.node_uid.in_(uids))
+        .where(selection.covers(faults), faults.c.node_uid.in_(uids))
         .group_by(*columns)
         .order_by(*columns)
     )
 
 
-def failure_query(period: Period, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+def failure_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [repairs.c[name] for name in IDENTITY]
     failed = repairs.c.phase == "Failed"
     return (
         select(*columns, func.count())
-        .where(period.covers(repairs), failed, repairs.c.node_uid.in_(uids))
+        .where(selection.covers(repairs), failed, repairs.c.node_uid.in_(uids))
         .group_by(*columns)
     )
 

@@ -49,15 +49,15 @@ def open_database(url: URL) -> Engine:
     return engine
 
 
-def migrate(engine: Engine) -> None:
-    """Bring the schema up to date. Raises CannotStart."""
+def migrate(engine: Engine, revision: str = "head") -> None:
+    """Bring the schema up to date, or to an earlier revision. Raises CannotStart."""
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
     where = engine.url.render_as_string(hide_password=True)
     try:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, revision)
     except SQLAlchemyError as error:
         raise CannotStart(
             f"cannot prepare database {where}: {_cause(error)}; see --database-url"

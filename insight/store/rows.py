@@ -119,6 +119,7 @@ def _shared(event: ReceivedEvent, cluster: str, data: JobTransition) -> dict[str
 def _fault_row(event: ReceivedEvent, cluster: str, data: JobOpened) -> dict[str, Any]:
     return _shared(event, cluster, data) | {
         "zone": data.node.zone,
+        "rack": data.node.rack,
         "machine_type": data.node.machine_type,
         "image": data.node.image,
         "kernel": data.node.kernel,

@@ -54,7 +54,10 @@ faults = Table(
     _name("severity"),
     _name("mode"),
     _name("previous"),
+    Column("rack", String, nullable=False, server_default=""),
     Index("faults_time", "time"),
+    Index("faults_job", "job"),
+    Index("faults_rule", "rule", "fault_class", "time"),
     Index("faults_previous", "cluster", "previous"),
 )
 """A row for each opened job."""
@@ -84,6 +87,7 @@ repairs = Table(
     Column("hold_seconds", Float, nullable=False),
     Column("pods_unavailable_seconds", Float, nullable=False),
     Index("repairs_time", "time"),
+    Index("repairs_rule", "rule", "fault_class", "time"),
 )
 """A row for each closed job. `time` is the time of its end."""
 

@@ -21,6 +21,7 @@ from kubenode.cli.command_group import (
 )
 from kubenode.cli.component_app import component_app
 from kubenode.cli.defender_app import CaFile, TokenFile, Url, defender_app
+from kubenode.cli.demo_app import demo
 from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.insight_app import insight_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
@@ -56,6 +57,7 @@ app.add_typer(defender_app, name="defender")
 app.add_typer(job_app, name="job")
 app.command("approve")(approve)
 app.command("deny")(deny)
+app.command("demo")(demo)
 app.add_typer(explain_app, name="explain")
 _GROUPS = {"providers": providers_app, "machine": machine_app, "freeze": freeze_app}
 for _name, _group in (_GROUPS | {"component": component_app, "insight": insight_app}).items():
@@ -108,54 +110,6 @@ def completion(
         app(prog_name="kubenode", args=[])  # typer prints the script and exits
     finally:
         del os.environ["_KUBENODE_COMPLETE"]
-
-
-@app.command()
-def demo(
-    scenario: Annotated[
-        str, typer.Option(help="Scenario: mixed, storm, rollout or quiet.")
-    ] = "mixed",
-    nodes: Annotated[
-        int | None,
-        typer.Option(min=6, max=20_000, help="Simulated nodes; default 300, storm 150."),
-    ] = None,
-    for_: Annotated[
-        str | None,
-        typer.Option("--for", metavar="DURATION", help="Stop after this time, such as 60s or 10m."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the faults; the same seed gives the same faults.")
-    ] = None,
-    speed: Annotated[
-        float | None,
-        typer.Option(
-            min=1,
-            max=100,
-            help="Divide every duration of rules and policies by this; default 20, storm 50.",
-        ),
-    ] = None,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print no terminal view; end with one line of JSON.")
-    ] = False,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port of the API server; 0 selects a free port.")
-    ] = 0,
-) -> None:
-    """Run the whole system on an embedded API server with a simulated fleet."""
-    from kubenode.cli.exits import explained
-
-    with explained():
-        from kubenode.cli.simulation import commands
-
-        commands.demo(
-            scenario=scenario,
-            nodes=nodes,
-            lasts=for_,
-            seed=seed,
-            speed=speed,
-            json=json,
-            port=port,
-        )
 
 
 @app.command()

@@ -65,6 +65,7 @@ def dashboard_parts(
             limits=settings.http_limits,
             namespace=settings.namespace,
             leases=not settings.no_lease,
+            insight_url=settings.insight_url,
         ),
     )
     yield from dashboard.ground

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubenode.cli.settings import CLUSTER_NAME, Central, entries, pem_files
+from kubenode.cli.settings import CLUSTER_NAME, InsightLinkFlags, entries, pem_files
 from kubenode.runtime.settings_model import LOGS, port, setting
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def _check_address(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class DashboardFlags(Central):
+class DashboardFlags(InsightLinkFlags):
     """Settings of Kube Defender's dashboard, for programs that run Kube Defender."""
 
     dashboard_port: int | None = port(

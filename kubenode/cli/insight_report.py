@@ -1,36 +1,36 @@
 """Reads an analysis from Insight and prints it as a table, JSON or CSV."""
 
 import asyncio
-import csv
 import json
 import ssl
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import aiohttp
 import typer
+from yarl import URL
 
+from insight.export import (
+    STAGES,
+    Flatten,
+    JsonRow,
+    class_counts,
+    flat_healing,
+    flat_lemon,
+    write_csv,
+)
 from kubenode.cli.exits import Exit, Refusal
-from kubenode.cli.insight_app import Rows
+from kubenode.cli.insight_app import InsightSelection, InsightSource, Rows
 from kubenode.cli.lengths import length
 from kubenode.cli.tables import table
 from kubenode.runtime.clock import SystemClock
 
 TIMEOUT_SECONDS = 60.0
-STAGES = ("detect", "permit", "drain", "act", "prove")
-
-
-@dataclass(frozen=True, slots=True)
-class InsightAddress:
-    """Address and credentials. authorities: PEM file, None for those of the system."""
-
-    url: str
-    token_file: Path | None = None
-    authorities: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,33 +42,42 @@ class InsightAnalysis:
     """
 
     path: str
-    flat: Callable[[Mapping[str, Any]], dict[str, Any]]
-    shown: Callable[[Mapping[str, Any]], dict[str, Any]]
+    flat: Flatten
+    shown: Flatten
 
 
 async def report(
-    analysis: InsightAnalysis,
-    address: InsightAddress,
-    query: Mapping[str, Any],
-    output: Rows,
+    analysis: InsightAnalysis, source: InsightSelection, more: Mapping[str, str]
 ) -> None:
-    """Print the analysis. `query` has the length of the period as `since`. Raises Refusal."""
-    until = SystemClock().now()
-    period = {"since": (until - query["since"]).isoformat(), "until": until.isoformat()}
-    answer = await _read(analysis.path, address, {**query, **period})
-    rows: Sequence[Mapping[str, Any]] = answer["rows"]
-    match output:
+    """Print the analysis. more: its own parameters. Raises Refusal."""
+    query, until = source.query, SystemClock().now()
+    period = {"since": (until - query.pop("since")).isoformat(), "until": until.isoformat()}
+    answer = await _read(analysis.path, source, {**query, **more, **period})
+    rows: Sequence[JsonRow] = answer["rows"]
+    match source.output:
         case Rows.JSON:
             typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
         case Rows.CSV:
-            _print_csv([analysis.flat(row) for row in rows])
+            write_csv([analysis.flat(row) for row in rows], sys.stdout)
         case Rows.TABLE:
             _print_table([analysis.shown(row) for row in rows])
 
 
-async def _read(path: str, address: InsightAddress, query: Mapping[str, str]) -> Any:
-    place, headers = address.url.rstrip("/") + path, _authorization(address.token_file)
-    tls = _context(address.authorities)
+async def report_incident(source: InsightSource, name: str) -> None:
+    """Print one incident; as CSV, its moments. Raises Refusal."""
+    answer = await _read(f"/v1/incidents/{quote(name, safe='')}", source, {})
+    match source.output:
+        case Rows.JSON:
+            typer.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+        case Rows.CSV:
+            write_csv(answer["moments"], sys.stdout)
+        case Rows.TABLE:
+            _print_incident(answer)
+
+
+async def _read(path: str, source: InsightSource, query: Mapping[str, str]) -> Any:
+    headers, tls = _authorization(source.token_file), _context(source.ca_file)
+    place = URL(source.url.rstrip("/") + path, encoded=True)
     try:
         async with (
             asyncio.timeout(TIMEOUT_SECONDS),
@@ -79,7 +88,7 @@ async def _read(path: str, address: InsightAddress, query: Mapping[str, str]) ->
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         why = str(error) or type(error).__name__
         raise Refusal(
-            f"Insight does not answer at {address.url}: {why}; is --url right?", Exit.UNREACHABLE
+            f"Insight does not answer at {source.url}: {why}; is --url right?", Exit.UNREACHABLE
         ) from error
 
 
@@ -112,14 +121,6 @@ def _context(authorities: Path | None) -> ssl.SSLContext | bool:
         raise Refusal(f"--ca-file {authorities}: {why}", Exit.USAGE) from error
 
 
-def _print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
-    if not rows:
-        return
-    writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-
-
 def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
     if not rows:
         typer.echo("no rows")
@@ -129,14 +130,6 @@ def _print_table(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 # -- healing ---------------------------------------------------------------------------------------
-
-
-def _flat_healing(row: Mapping[str, Any]) -> dict[str, Any]:
-    cells = {name: value for name, value in row.items() if name != "stages"}
-    for stage in STAGES:
-        times = row["stages"].get(stage, {})
-        cells |= {f"{stage}_{name}": times.get(name, "") for name in ("jobs", "p50", "p95")}
-    return cells
 
 
 def _shown_healing(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +145,7 @@ def _times(row: Mapping[str, Any], stage: str) -> str:
     return "/".join(length(timedelta(seconds=times[name])) for name in ("p50", "p95"))
 
 
-HEALING = InsightAnalysis("/v1/healing", _flat_healing, _shown_healing)
+HEALING = InsightAnalysis("/v1/healing", flat_healing, _shown_healing)
 
 # -- faults ----------------------------------------------------------------------------------------
 
@@ -167,22 +160,63 @@ FAULTS = InsightAnalysis("/v1/faults", dict, _shown_faults)
 # -- lemons ----------------------------------------------------------------------------------------
 
 
-def _flat_lemons(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**row, "classes": _classes(row)}
-
-
 def _shown_lemons(row: Mapping[str, Any]) -> dict[str, Any]:
     names = ("cluster", "node", "faults", "relapses", "failed")
     cells = {name.upper(): row[name] for name in names}
-    return cells | {"LAST": _minute(row["last"]), "CLASSES": _classes(row)}
-
-
-def _classes(row: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={count}" for name, count in sorted(row["classes"].items()))
+    return cells | {"LAST": _minute(row["last"]), "CLASSES": class_counts(row)}
 
 
 def _minute(text: str) -> str:
     return f"{datetime.fromisoformat(text).astimezone(UTC):%Y-%m-%d %H:%M}"
 
 
-LEMONS = InsightAnalysis("/v1/lemons", _flat_lemons, _shown_lemons)
+LEMONS = InsightAnalysis("/v1/lemons", flat_lemon, _shown_lemons)
+
+# -- one incident ----------------------------------------------------------------------------------
+
+
+def _print_incident(answer: JsonRow) -> None:
+    data = answer["closed"] or answer["opened"] or {}
+    job = data.get("job", {})
+    facts = {
+        "Job": job.get("name", answer["uid"]),
+        "Node": f"{answer['node']} in {answer['cluster']}",
+        "Fault": job.get("faultClass", ""),
+        "Rule": job.get("rule", "") or "none: a person started the job",
+        "Result": (answer["closed"] or {}).get("phase", "open"),
+        "Relapse after": (answer["previous"] or {}).get("job", ""),
+        "Came back as": ", ".join(each["job"] for each in answer["following"]),
+    }
+    for name, value in facts.items():
+        if value:
+            typer.echo(f"{name}: {value}")
+    _print_part("", [_shown_moment(each) for each in answer["moments"]])
+    _print_part("What worked for the same rule and fault", [_upper(e) for e in answer["rungs"]])
+    _print_part("Similar incidents", [_shown_similar(each) for each in answer["similar"]])
+
+
+def _print_part(title: str, rows: Sequence[JsonRow]) -> None:
+    if rows:
+        typer.echo(f"\n{title}:" if title else "")
+        _print_table(rows)
+
+
+def _upper(row: JsonRow) -> dict[str, Any]:
+    return {name.upper(): value for name, value in row.items()}
+
+
+def _shown_moment(row: JsonRow) -> dict[str, Any]:
+    at = datetime.fromisoformat(row["at"]).astimezone(UTC)
+    return {"TIME": f"{at:%Y-%m-%d %H:%M:%S}", "KIND": row["kind"], "WHAT HAPPENED": row["text"]}
+
+
+def _shown_similar(row: JsonRow) -> dict[str, Any]:
+    seconds = row["healSeconds"]
+    return {
+        "JOB": row["job"],
+        "NODE": row["node"],
+        "OPENED": _minute(row["opened"]),
+        "RESULT": row["phase"] or "open",
+        "LAST RUNG": row["rung"],
+        "HEALED IN": "" if seconds is None else length(timedelta(seconds=seconds)),
+    }

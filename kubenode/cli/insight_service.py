@@ -102,6 +102,7 @@ def read_database_url(settings: InsightFlags) -> str:
 async def _insight(settings: InsightFlags, url: str) -> None:
     from insight.server.app import InsightEndpoints
     from insight.server.metrics import InsightMetrics
+    from insight.server.reader import StoreReader
     from insight.server.retention import RetentionPart
     from insight.store.database import database_url, migrate, open_database
     from insight.store.event_store import EventStore
@@ -118,13 +119,12 @@ async def _insight(settings: InsightFlags, url: str) -> None:
     ):
         endpoints = InsightEndpoints(
             store,
-            engine,
+            StoreReader(engine, reading),
             clock,
             metrics,
             senders=_tokens(settings.sender_token_file, clock),
             readers=_tokens(settings.reader_token_file, clock),
             writing=writing,
-            reading=reading,
         )
         retention = RetentionPart(store, clock, metrics, writing)
         health = _health(settings, registry)

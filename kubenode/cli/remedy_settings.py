@@ -169,7 +169,7 @@ class WebhookFlags(WebhookServerFlags, ProvidersFlags, HostDoctorFlags, StreamFl
 
         allowed = ALLOWED if self.node_keys is None else tuple(entries(self.node_keys))
         keys = NodeKeys(allowed, tuple(entries(self.disruptive_node_keys)))
-        return RemedySettings(node_keys=keys)
+        return RemedySettings(node_keys=keys, insight_url=self.insight_url)
 
     @property
     def webhook(self) -> "RuleWebhookSettings | None":

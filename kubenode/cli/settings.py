@@ -28,6 +28,7 @@ CLIENT = "Connection to Kube Defender"
 WEBHOOK = "Admission webhook"
 MACHINES = "Machines and providers"
 OUTPUTS = "Receivers and bundles"
+HISTORY = "Insight"
 
 
 def path_of(text: str | None) -> Path | None:
@@ -196,3 +197,16 @@ class WebhookServerFlags(Central):
     @property
     def webhook_files(self) -> "PemFiles":
         return pem_files(self.webhook_cert_file, self.webhook_key_file)
+
+
+@dataclass(frozen=True)
+class InsightLinkFlags(Central):
+    """The address of Insight for people, for programs that link to incidents."""
+
+    insight_url: str = setting(
+        "",
+        "URL of Insight for people, to which the dashboard and notifications link; default: none.",
+        HISTORY,
+        metavar="URL",
+        pattern=f"^$|{URL}",
+    )

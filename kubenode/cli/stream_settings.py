@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubenode.cli.settings import CLUSTER_NAME, URL, Central, path_of
+from kubenode.cli.settings import CLUSTER_NAME, URL, InsightLinkFlags, path_of
 from kubenode.runtime.settings_model import setting
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ STREAM = "Stream of events"
 
 
 @dataclass(frozen=True)
-class StreamFlags(Central):
+class StreamFlags(InsightLinkFlags):
     """Settings of the stream of what happens to jobs and permits."""
 
     stream_url: str = setting(

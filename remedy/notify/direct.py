@@ -18,10 +18,12 @@ from remedy.notify.texts import BadTemplate, NoticeTexts, texts
 class DirectNotifier:
     """Calls receivers. Every method raises only NotDelivered."""
 
-    def __init__(self, receivers: Mapping[str, Receiver], cluster: str = "") -> None:
+    def __init__(
+        self, receivers: Mapping[str, Receiver], cluster: str = "", insight_url: str = ""
+    ) -> None:
         self._cluster = cluster
         self._known = {
-            name: _PendingReply(settings, http)
+            name: _PendingReply(settings, http, insight_url)
             for name, settings in receivers.items()
             if (http := settings.webhook or settings.cloud_events) is not None
         }
@@ -62,7 +64,7 @@ class DirectNotifier:
 
 
 class _PendingReply:
-    def __init__(self, settings: Receiver, http: Webhook | CloudEvents) -> None:
+    def __init__(self, settings: Receiver, http: Webhook | CloudEvents, insight_url: str) -> None:
         self.http = http
         self.sender = HttpSender(http, settings.timeout)
-        self.texts: NoticeTexts = texts(settings.title, settings.body)
+        self.texts: NoticeTexts = texts(settings.title, settings.body, insight_url)

@@ -33,6 +33,7 @@ class JobNotice:
     at: datetime
     severity: Severity = Severity.WARNING
     job: str = ""
+    job_uid: str = ""
     node: str = ""
     rule: str = ""
     fault_class: str = ""
@@ -103,6 +104,7 @@ def _notice(job: Job, id_: str, kind: str, at: datetime, happened: str) -> JobNo
         at=at,
         severity=spec.severity,
         job=job.name,
+        job_uid=job.uid,
         node=spec.node_name,
         rule=spec.remedier.name if spec.remedier is not None else "",
         fault_class=spec.fault_class,

@@ -33,10 +33,11 @@ class Telling:
         clock: Clock,
         registry: CollectorRegistry,
         cluster: str = "",
+        insight_url: str = "",
     ) -> None:
         self.receivers, self._clock = receivers, clock
-        self.notifier = Notifier(receivers, clock, registry, cluster)
-        self.direct = DirectNotifier(receivers, cluster)
+        self.notifier = Notifier(receivers, clock, registry, cluster, insight_url)
+        self.direct = DirectNotifier(receivers, cluster, insight_url)
         self._strangers: set[str] = set()
 
     async def run(self) -> None:

@@ -40,6 +40,7 @@ class Notifier:
         clock: Clock,
         registry: CollectorRegistry,
         cluster: str = "",
+        insight_url: str = "",
     ) -> None:
         self.on_end: list[Callable[[JobNotice, DeliveryEnd], None]] = []
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="apprise")
@@ -52,7 +53,7 @@ class Notifier:
             name: Channel(
                 name,
                 settings,
-                texts(settings.title, settings.body),
+                texts(settings.title, settings.body, insight_url),
                 self.senders[name],
                 clock,
                 metrics,

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from kubenode.runtime.site.links import incident_url
 from remedy.notify.notice import SUPPRESSED, JobNotice
 
 TITLE_LENGTH, BODY_LENGTH, VALUE_LENGTH = 200, 4096, 1024
@@ -29,6 +30,7 @@ Rule: {{ rule or "none: a person started the job" }}
 Job: {{ job }} ({{ phase }}, rung {{ rung }})
 {% if deadline %}Planned for: {{ deadline }}
 {% endif %}{% if held %}Held: {{ held }}
+{% endif %}{% if incident %}History: {{ incident }}
 {% endif %}{% if explanation %}
 {{ explanation }}
 {% endif %}
@@ -57,12 +59,16 @@ _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, trim_blo
 
 @dataclass(frozen=True, slots=True)
 class NoticeTexts:
-    """Compiled templates of one receiver."""
+    """Compiled templates of one receiver.
+
+    insight_url: address of Insight, "" for none
+    """
 
     title: Template
     body: Template
     summary_title: Template
     summary_body: Template
+    insight_url: str = ""
 
     def of(self, notice: JobNotice, cluster: str) -> tuple[str, str]:
         """Return title, on one line, and body. Raises BadTemplate if a template uses an unknown
@@ -72,20 +78,21 @@ class NoticeTexts:
         title, body = (
             (self.summary_title, self.summary_body) if summary else (self.title, self.body)
         )
-        known = values(notice, cluster)
+        known = values(notice, cluster, self.insight_url)
         return (
             " ".join(rendered(title, known).split())[:TITLE_LENGTH],
             rendered(body, known).strip()[:BODY_LENGTH],
         )
 
 
-def texts(title: str | None = None, body: str | None = None) -> NoticeTexts:
+def texts(title: str | None = None, body: str | None = None, insight_url: str = "") -> NoticeTexts:
     """Compile the templates and check them by rendering once. Raises BadTemplate."""
     made = NoticeTexts(
         compiled(title or TITLE),
         compiled(body or BODY),
         compiled(SUMMARY_TITLE),
         compiled(SUMMARY_BODY),
+        insight_url,
     )
     made.of(SAMPLE, "cluster")
     return made
@@ -107,7 +114,7 @@ def rendered(template: Template, known: dict[str, Any]) -> str:
         raise BadTemplate(f"cannot be rendered: {error}") from error
 
 
-def values(notice: JobNotice, cluster: str) -> dict[str, Any]:
+def values(notice: JobNotice, cluster: str, insight_url: str = "") -> dict[str, Any]:
     """Return all values that templates may use; each always exists."""
     return {
         "id": notice.id,
@@ -127,6 +134,7 @@ def values(notice: JobNotice, cluster: str) -> dict[str, Any]:
         "explanation": clean(notice.explanation),
         "deadline": _spoken(notice.deadline) if notice.deadline is not None else "",
         "commands": list(notice.commands),
+        "incident": incident_url(insight_url, notice.job_uid),
         "counts": dict(notice.counts),
     }
 

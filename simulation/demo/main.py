@@ -19,6 +19,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,6 +38,8 @@ from kubenode.runtime.telemetry import logging as logs
 from remedy.job.steps.table import unable
 from simulation.apiserver.server import EmbeddedApiServer
 from simulation.demo.controllers import controllers
+from simulation.demo.history import past_events
+from simulation.demo.insight import NO_INSIGHT, DemoInsight, has_insight
 from simulation.demo.scenarios import SCENARIOS, Scenario
 from simulation.demo.server import api_server, client
 from simulation.demo.summary import Run, describe, summary
@@ -46,6 +50,7 @@ LEAVE = 2.5
 """Seconds for all parts to end. Then the process ends with those that have not."""
 INTERRUPTED = 130
 NEWS = 50
+MOST_DAYS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,7 @@ class Options:
 
     lasts: seconds; None to run until it is stopped.
     port: 0 for a free port.
+    past: length of the simulated past.
     """
 
     scenario: Scenario
@@ -63,6 +69,7 @@ class Options:
     speed: float
     json: bool
     port: int
+    past: timedelta = timedelta(0)
 
     @classmethod
     def of(
@@ -75,6 +82,7 @@ class Options:
         speed: float | None,
         json: bool,
         port: int,
+        seed_history: str | None = None,
     ) -> Self:
         """Parse the command line. Number of nodes and speed default to those of the scenario.
 
@@ -92,7 +100,23 @@ class Options:
         chosen = seed if seed is not None else secrets.randbelow(10_000)
         plan = SCENARIOS[scenario]
         nodes, speed = nodes or plan.nodes, speed or plan.speed
-        return cls(plan, nodes, seconds, chosen, speed, json, port)
+        past = read_past(seed_history)
+        return cls(plan, nodes, seconds, chosen, speed, json, port, past)
+
+
+def read_past(text: str | None) -> timedelta:
+    """Return the length of the simulated past. Raises Refusal."""
+    if text is None:
+        return timedelta(0)
+    if not has_insight():
+        raise Refusal(f"--seed-history {text}: {NO_INSIGHT}", Exit.USAGE)
+    days = text.removesuffix("d")
+    if not (text.endswith("d") and days.isdecimal() and 1 <= int(days) <= MOST_DAYS):
+        raise Refusal(
+            f"--seed-history {text}: write a number of days from 1d to {MOST_DAYS}d, such as 90d",
+            Exit.USAGE,
+        )
+    return timedelta(days=int(days))
 
 
 def demo(options: Options) -> None:
@@ -224,6 +248,7 @@ class Demo:
                 self.clock,
                 o.speed,
                 o.seed,
+                self._insight(Path(folder), world),
             ) as ours,
         ):
             self._folder = Path(folder)
@@ -233,6 +258,14 @@ class Demo:
             self._world, self._began = world, self.clock.monotonic()
             parts = [*ours.parts, *world.stories, terminal]
             await self._serve(parts, [*ours.ground, *world.ground()])
+
+    def _insight(self, folder: Path, world: DemoWorld) -> DemoInsight | None:
+        """Return Insight with its past, None without its packages."""
+        if not has_insight():
+            return None
+        o, now = self.options, self.clock.now()
+        past = partial(past_events, world.places, o.seed, now, o.past)
+        return DemoInsight(folder, self.clock, past)
 
     async def _install(self, kube: Kube) -> None:
         await kube.create(paths.custom("defenderpolicies"), self.policy.to_dict())

@@ -10,6 +10,7 @@ from rich.live import Live
 
 from kubenode.runtime.clock import Clock
 from simulation.demo.controllers import Controllers
+from simulation.demo.insight import NO_INSIGHT, DemoInsight
 from simulation.demo.scenarios import Scenario
 from simulation.demo.summary import describe_slowness, is_too_slow
 from simulation.demo.view import Screen, render
@@ -85,7 +86,15 @@ class Terminal:
             dashboard = self._controllers.dashboard
             await dashboard.server.listening.wait()
             self._say(f"dashboard: {dashboard.url}")
-            self._footer = f"{dashboard.url}  {self._footer}"
+            self._show_insight(self._controllers.insight, dashboard.url)
+
+    def _show_insight(self, insight: DemoInsight | None, dashboard_url: str) -> None:
+        if insight is None:
+            self._say(NO_INSIGHT)
+            self._footer = f"{dashboard_url}  {self._footer}"
+            return
+        self._say(f"history: {insight.url}")
+        self._footer = f"{dashboard_url}\nhistory: {insight.url}  {self._footer}"
 
     def _queue(self) -> list[str]:
         if self._controllers is None:

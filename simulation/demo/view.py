@@ -72,7 +72,10 @@ def render(screen: Screen) -> RenderableType:
         Layout(_zones(screen), size=grid_height),
         Layout(_jobs(screen), size=(JOB_ROWS if screen.has_faults or screen.jobs else 1) + 3),
         Layout(name="low"),
-        Layout(Text(screen.footer, style="bright_black", no_wrap=True), size=1),
+        Layout(
+            Text(screen.footer, style="bright_black", no_wrap=True),
+            size=1 + screen.footer.count("\n"),
+        ),
     )
     layout["low"].split_row(Layout(_holds(screen)), Layout(_budgets(screen)))
     return layout

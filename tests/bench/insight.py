@@ -1,4 +1,4 @@
-"""Loads a simulated year into the store of Insight, and times the analyses over all of it.
+"""Loads a simulated year into the store of Insight, and times analyses and pages over all of it.
 
 It does so in SQLite and in PostgreSQL. It also takes the processor time in which the exporter
 derives and encodes the events of one job.
@@ -20,10 +20,14 @@ from support.insight_history import history, opened_store
 from support.postgresql import postgresql_server
 from support.stream_objects import a_node, closed_job
 
-from insight.analyses.faults import FaultProperty, Interval, count_faults
-from insight.analyses.healing import healing
-from insight.analyses.lemons import lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, count_faults
+from insight.analyses.incidents import read_incident
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import list_lemons
+from insight.analyses.repair_outcomes import summarize_healing
+from insight.analyses.selection import HistorySelection
+from insight.site.pages import PAGES, InsightPage
+from insight.site.request import PageRequest
 from insight.store.event_store import EventStore
 from insight.store.rows import read_batch
 from kubenode.runtime.stream.derivation import StreamIdentity, job_events
@@ -33,13 +37,25 @@ BATCH_EVENTS = 500
 REPEATS = 20
 JOBS = 2000
 DAYS = 365.0
-PERIOD = Period(T0, T0 + timedelta(days=DAYS + 1))
+PERIOD = HistorySelection(T0, T0 + timedelta(days=DAYS + 1))
 ANALYSES: dict[str, Callable[[Connection], object]] = {
-    "healing": lambda connection: healing(connection, PERIOD),
+    "healing": lambda connection: summarize_healing(connection, PERIOD),
     "faults": lambda connection: count_faults(
         connection, PERIOD, FaultProperty.KERNEL, Interval.WEEK
     ),
-    "lemons": lambda connection: lemons(connection, PERIOD, 3),
+    "lemons": lambda connection: list_lemons(connection, PERIOD, 3),
+}
+ADDRESS = {"since": PERIOD.since.isoformat(), "until": PERIOD.until.isoformat()}
+
+
+def _page(page: InsightPage) -> Callable[[Connection], object]:
+    """Return a function that reads the store as the page does."""
+    request = PageRequest.read({**ADDRESS, "by": "kernel"}, PERIOD.until)
+    return lambda connection: page.build(connection, request)
+
+
+PAGE_QUERIES = {f"page_{page.name}": _page(page) for page in PAGES} | {
+    "page_incident": lambda connection: read_incident(connection, "uid-7")
 }
 
 
@@ -50,7 +66,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def figures(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Events stored per second, bytes of each event, and p95 of each analysis in seconds."""
+    """Events stored per second, bytes of each event, and p95 of analyses and pages in seconds."""
     size = chosen.insight_incidents, chosen.insight_nodes
     with tempfile.TemporaryDirectory(prefix="kubenode-bench-") as folder:
         file = Path(folder) / "insight.db"
@@ -66,10 +82,10 @@ def figures(chosen: argparse.Namespace) -> dict[str, Any]:
 def _measure(engine: Engine, incidents: int, nodes: int) -> dict[str, Any]:
     events, seconds = _load(engine, incidents, nodes)
     result: dict[str, Any] = {"events": events, "events_per_second": round(events / seconds)}
-    for name, analysis in ANALYSES.items():
+    for name, analysis in (ANALYSES | PAGE_QUERIES).items():
         result[f"{name}_p95_seconds"] = _p95(engine, analysis)
     with engine.connect() as connection:
-        assert len(healing(connection, PERIOD)) == 9
+        assert len(summarize_healing(connection, PERIOD)) == 9
     engine.dispose()
     return result
 

@@ -1,5 +1,7 @@
 """The tutorials, followed on the demo that they start."""
 
+import csv
+import io
 from pathlib import Path
 
 import pytest
@@ -85,4 +87,27 @@ def test_first_week_with_kube_defender(tmp_path: Path) -> None:
         reader.wait_for_output(
             "kubenode defender status", r"^default +\S*zone=\S+ +Open ", PATIENCE
         )
+    assert reader.untyped_blocks() == []
+
+
+def test_insight_shows_which_kernel_fails_and_that_the_release_helped(tmp_path: Path) -> None:
+    reader = Reader("docs/tutorial-insight.md", tmp_path)
+    worst = "kubenode insight lemons --min 10 --since 2160h"
+    with reader.run_demo("--seed-history", *SEED):
+        address = "$KUBENODE_INSIGHT_URL/csv/fault-sums?days=14"
+        sums = "kubenode insight faults --by class --every week --since 2160h"
+        reader.wait_for_output(sums, r"kernel_deadlock", PATIENCE)
+        reader.wait_for_output(worst, r"(?s)(demo .*){3}", PATIENCE)
+        kernels = reader.type_block("--class kernel_deadlock --by kernel")
+        assert kernels.count("6.1.0-28-amd64") >= 12
+        racks = reader.type_block("--by rack")
+        assert {"zone-a-r000", "zone-b-r000", "zone-c-r000"} <= set(racks.split())
+        weeks = csv.DictReader(io.StringIO(reader.type_block(address)))
+        rows = {row["value"]: row for row in weeks}
+        old, new = rows["6.1.0-28-amd64"], rows["6.1.0-29-amd64"]
+        assert (new["firstHalf"], old["secondHalf"]) == ("0", "0")
+        assert 3 * int(new["secondHalf"]) < int(old["firstHalf"])
+        assert "kernel-deadlock  isolate" in reader.type_block("kubenode insight healing")
+        told = reader.type_block("kubenode insight incident $JOB")
+        assert "Closed" in told and "What worked for the same rule and fault:" in told
     assert reader.untyped_blocks() == []

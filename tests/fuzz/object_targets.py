@@ -27,7 +27,6 @@ from agent.diagnostics.redaction import redacted
 from agent.host import Contraindicated
 from agent.journal import FileJournal, JournalError
 from agent.request import Key
-from defender.dashboard.seals import Seal
 from defender.webhook.acts import of_node
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, HostProbe, NodeRemedier, RemedyOperationJob
@@ -35,6 +34,7 @@ from kubenode.runtime.admission.review import BadReview, read
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube.objects import Event, Node, structs
 from kubenode.runtime.kube.wire import decode_event, decode_head, decode_page
+from kubenode.runtime.site.seals import Seal
 from machine.certificates import requests, wire
 from remedy.hostdoctor.nodes import NodeIndex
 from remedy.job.model import Job

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Engine
@@ -10,15 +10,25 @@ from support.clock import T0
 from support.insight_history import history, received
 from support.insight_loads import emptied
 
-from insight.analyses.faults import FaultProperty, FaultRow, Interval, count_faults
-from insight.analyses.healing import HealingRow, StageTime, healing
-from insight.analyses.lemons import LemonRow, lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import (
+    FaultProperty,
+    FaultRow,
+    FaultSum,
+    count_faults,
+    count_faulty_nodes,
+    sum_faults,
+)
+from insight.analyses.incidents import MOST_INCIDENTS, IncidentRow, list_incidents, read_incident
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import LemonRow, count_by_faults, list_lemons
+from insight.analyses.repair_outcomes import HealingRow, StageTime, summarize_healing
+from insight.analyses.selection import HistorySelection
+from insight.analyses.trend import OutcomeRow, StageRow, count_outcomes, measure_stages
 from insight.store.event_store import EventStore
 from kubenode.runtime.stream.model import JobClosed, JobOpened, StreamEvent
 
 EVENTS = list(history(incidents=300, seed=11, nodes=25, days=40))
-PERIOD = Period(T0 + timedelta(days=5), T0 + timedelta(days=30))
+PERIOD = HistorySelection(T0 + timedelta(days=5), T0 + timedelta(days=30))
 
 
 def filled(engine: Engine) -> None:
@@ -73,9 +83,11 @@ STAGE_INSTANTS: dict[str, Stage] = {
 }
 
 
-def stages(jobs: Sequence[JobClosed]) -> dict[str, StageTime]:
+def stages(
+    jobs: Sequence[JobClosed], all_instants: Mapping[str, Stage] = STAGE_INSTANTS
+) -> dict[str, StageTime]:
     result = {}
-    for name, instants in STAGE_INSTANTS.items():
+    for name, instants in all_instants.items():
         pairs = [instants(job) for job in jobs]
         times = sorted((end - begin).total_seconds() for begin, end in pairs if begin and end)
         if times:
@@ -89,7 +101,7 @@ def nearest(ordered: Sequence[float], share: float) -> float:
 
 def check_healing(engine: Engine) -> None:
     with engine.connect() as connection:
-        rows = healing(connection, PERIOD)
+        rows = summarize_healing(connection, PERIOD)
     assert rows == expected_healing()
     assert len(rows) == 9
     assert any(row.relapsed for row in rows) and any(row.escalated for row in rows)
@@ -103,6 +115,7 @@ PROPERTIES: dict[FaultProperty, Callable[[JobOpened], str]] = {
     FaultProperty.SEVERITY: lambda data: data.job.severity,
     FaultProperty.CLUSTER: lambda data: "prod",
     FaultProperty.ZONE: lambda data: data.node.zone,
+    FaultProperty.RACK: lambda data: data.node.rack,
     FaultProperty.MACHINE_TYPE: lambda data: data.node.machine_type,
     FaultProperty.IMAGE: lambda data: data.node.image,
     FaultProperty.KERNEL: lambda data: data.node.kernel,
@@ -129,6 +142,124 @@ def check_faults(engine: Engine, by: FaultProperty, interval: Interval) -> None:
         rows = count_faults(connection, PERIOD, by, interval)
     assert rows == expected_faults(by, interval)
     assert len(rows) >= 4
+
+
+def expected_sums(by: FaultProperty) -> list[FaultSum]:
+    groups: dict[str, list[tuple[datetime, str]]] = defaultdict(list)
+    for at, data in opened():
+        groups[PROPERTIES[by](data)].append((at, data.node.uid))
+    middle = PERIOD.since + (PERIOD.until - PERIOD.since) / 2
+    rows = []
+    for value, entries in groups.items():
+        early = sum(at < middle for at, _ in entries)
+        nodes = len({node for _, node in entries})
+        rows.append(FaultSum(value, len(entries), nodes, early, len(entries) - early))
+    return sorted(rows, key=lambda row: (-row.faults, row.value))
+
+
+def check_sums(engine: Engine, by: FaultProperty) -> None:
+    with engine.connect() as connection:
+        rows = sum_faults(connection, PERIOD, by)
+        nodes = count_faulty_nodes(connection, PERIOD)
+    assert rows == expected_sums(by)
+    assert nodes == len({data.node.uid for _, data in opened()})
+
+
+# -- trend -----------------------------------------------------------------------------------------
+
+TREND_INSTANTS: dict[str, Stage] = STAGE_INSTANTS | {
+    "heal": lambda job: (job.first_true, job.verified)
+}
+
+
+def closed_by(interval: Interval) -> dict[datetime, list[JobClosed]]:
+    groups: dict[datetime, list[JobClosed]] = defaultdict(list)
+    for each in EVENTS:
+        if _in_period(each) and isinstance(each.data, JobClosed) and each.data.phase != "Shadowed":
+            groups[start_of(each.time, interval)].append(each.data)
+    return groups
+
+
+def expected_outcomes(interval: Interval) -> list[OutcomeRow]:
+    return [
+        OutcomeRow(
+            start,
+            len(jobs),
+            sum(job.phase == "Succeeded" for job in jobs),
+            sum(job.phase == "Failed" for job in jobs),
+        )
+        for start, jobs in sorted(closed_by(interval).items())
+    ]
+
+
+def expected_stages(interval: Interval) -> list[StageRow]:
+    return [
+        StageRow(start, name, times.jobs, times.p50, times.p95)
+        for start, jobs in sorted(closed_by(interval).items())
+        for name, times in sorted(stages(jobs, TREND_INSTANTS).items())
+    ]
+
+
+def check_trend(engine: Engine, interval: Interval) -> None:
+    with engine.connect() as connection:
+        outcomes = count_outcomes(connection, PERIOD, interval)
+        times = measure_stages(connection, PERIOD, interval)
+    assert outcomes == expected_outcomes(interval)
+    assert times == expected_stages(interval)
+    assert {row.stage for row in times} == set(TREND_INSTANTS)
+
+
+# -- incidents -------------------------------------------------------------------------------------
+
+
+def expected_incidents(most: int) -> list[IncidentRow]:
+    ends = {e.data.job.uid: (e.time, e.data) for e in EVENTS if isinstance(e.data, JobClosed)}
+    rows = []
+    for at, data in opened():
+        end, result = ends.get(data.job.uid, (None, None))
+        healed = result.verified if result is not None else None
+        rows.append(
+            IncidentRow(
+                data.job.uid,
+                "prod",
+                data.job.name,
+                data.node.name,
+                data.job.rule,
+                data.job.fault_class,
+                at,
+                end,
+                result.phase if result is not None else "",
+                result.rung_name if result is not None else "",
+                (healed - data.first_true).total_seconds() if healed is not None else None,
+            )
+        )
+    return sorted(rows, key=lambda row: row.opened, reverse=True)[:most]
+
+
+def check_incidents(engine: Engine) -> None:
+    with engine.connect() as connection:
+        rows = list_incidents(connection, PERIOD)
+        longest = max(rows, key=lambda row: row.heal_seconds or 0)
+        incident = read_incident(connection, longest.uid)
+    assert rows == expected_incidents(len(rows))
+    assert len(rows) == MOST_INCIDENTS
+    assert incident is not None and incident.closed is not None
+    every = [event for event in EVENTS if event.id.startswith(f"{longest.uid}/")]
+    assert {moment.at for moment in incident.moments} >= {event.time for event in every}
+    others = [
+        event.data
+        for event in EVENTS
+        if isinstance(event.data, JobClosed)
+        and event.data.job.rule == longest.rule
+        and event.data.job.fault_class == longest.fault_class
+        and event.data.job.uid != longest.uid
+        and event.data.phase != "Shadowed"
+    ]
+    jobs = Counter(job.rung_name for job in others)
+    healed = Counter(job.rung_name for job in others if job.phase == "Succeeded")
+    assert {row.rung: (row.jobs, row.succeeded) for row in incident.rungs} == {
+        rung: (count, healed[rung]) for rung, count in jobs.items()
+    }
 
 
 # -- lemons ----------------------------------------------------------------------------------------
@@ -159,8 +290,11 @@ def expected_lemons(least: int) -> list[LemonRow]:
 
 def check_lemons(engine: Engine) -> None:
     with engine.connect() as connection:
-        rows = lemons(connection, PERIOD, 8)
-        everybody = lemons(connection, PERIOD, 1)
+        rows = list_lemons(connection, PERIOD, 8)
+        everybody = list_lemons(connection, PERIOD, 1)
     assert rows == expected_lemons(8)
     assert 0 < len(rows) < len(everybody)
     assert any(row.failed for row in rows)
+    with engine.connect() as connection:
+        nodes = count_by_faults(connection, PERIOD)
+    assert nodes == Counter(Counter(data.node.uid for _, data in opened()).values())

@@ -36,6 +36,7 @@ def fleet(nodes: int, dice: random.Random) -> list[EventNode]:
             name=f"n{n}",
             uid=f"node-{n}",
             zone=f"zone-{n % 3}",
+            rack=f"rack-{n % 5}",
             machine_type=dice.choice(("m1", "m2")),
             image=dice.choice(("Debian 12", "Debian 13")),
             kernel=dice.choice(("6.1", "6.12")),

@@ -78,7 +78,11 @@ def a_permit(released: bool = True) -> Permit:
 
 
 def a_node(uid: str = UID, kernel: str = "6.1") -> Node:
-    labels = {"topology.kubernetes.io/zone": "z1", "node.kubernetes.io/instance-type": "m1"}
+    labels = {
+        "topology.kubernetes.io/zone": "z1",
+        "kubenode.io/rack": "r1",
+        "node.kubernetes.io/instance-type": "m1",
+    }
     info = NodeInfo(kernel_version=kernel, os_image="Debian 12")
     return Node(
         KubeObjectMeta(name=NODE, uid=uid, labels=labels), status=NodeStatus(node_info=info)

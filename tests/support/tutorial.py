@@ -26,11 +26,14 @@ from support.waiting import until
 SAVED = re.compile(r"Save as `([^`]+)`[^\n]*\n\n```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DEMO = re.compile(r"^make demo(?: ARGS=\"([^\"]*)\")?$", re.MULTILINE)
 KUBECONFIG = re.compile(r"kubectl --kubeconfig (\S+)")
+HISTORY = re.compile(r"history: (http\S+)")
 COMMAND_SECONDS = 60.0
 START_SECONDS = 120.0
 LINES_KEPT = 200
-UNTYPED = re.compile(r"^(?:export (?:PATH|KUBECONFIG)=.*|make venv)$\n?", re.MULTILINE)
-"""What `Reader` sets itself: the path of a checkout, and that of the running demo."""
+UNTYPED = re.compile(
+    r"^(?:export (?:PATH|KUBECONFIG|KUBENODE_INSIGHT_URL)=.*|make venv)$\n?", re.MULTILINE
+)
+"""What `Reader` sets itself: the path of a checkout, and addresses of the running demo."""
 
 
 class Reader:
@@ -49,7 +52,7 @@ class Reader:
         files = {content for _, content in saved}
         self._blocks: list[str] = [block for block in BLOCK.findall(text) if block not in files]
         self._typed: set[str] = set()
-        self._kubeconfig = ""
+        self._kubeconfig = self._insight = ""
         self._output: deque[str] = deque(maxlen=LINES_KEPT)
 
     @contextmanager
@@ -67,6 +70,9 @@ class Reader:
             try:
                 self._kubeconfig = until(
                     self._printed_kubeconfig, "a kubeconfig", START_SECONDS, self.demo_output
+                )
+                self._insight = until(
+                    self._printed_history, "history", START_SECONDS, self.demo_output
                 )
                 self._typed.add(block)
                 yield
@@ -134,13 +140,17 @@ class Reader:
                 return block
         raise AssertionError(f"no block with {phrase!r}")
 
+    def _printed_history(self) -> str:
+        printed = HISTORY.search("".join(list(self._output)))
+        return str(printed[1]) if printed else ""
+
     def _printed_kubeconfig(self) -> str:
         printed = KUBECONFIG.search("".join(list(self._output)))
         return str(printed[1]) if printed else ""
 
     def _run(self, text: str) -> subprocess.CompletedProcess[str]:
         variables = environment(KUBECONFIG=self._kubeconfig, HOME=str(self.folder))
-        variables |= self._variables
+        variables |= {"KUBENODE_INSIGHT_URL": self._insight, **self._variables}
         programs = (str(Path(sys.executable).parent), str(control_plane_folder()))
         variables["PATH"] = ":".join((*programs, variables["PATH"]))
         return subprocess.run(

@@ -38,6 +38,7 @@ class JobHead:
     permit_class: str
     permit_ends: datetime | None
     decisions: tuple[tuple[str, str, datetime | None, str], ...]
+    uid: str = ""
     key: str = "job"
 
 
@@ -153,6 +154,7 @@ def _head(scene: Scene, job: ObservedJob) -> JobHead:
         permit_class=permit.class_ if permit else "",
         permit_ends=permit.expires_at if permit else None,
         decisions=tuple((d.decision, d.by, d.at, d.note) for d in job.spec.approvals),
+        uid=job.metadata.uid,
     )
 
 

@@ -4,10 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from defender.dashboard import plot
 from defender.dashboard.node_state import ZONE
-from defender.dashboard.plot import Plot, PlotLabel, Row
-from defender.dashboard.render import instant, seconds
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.breakers import ruling_watches
 from defender.decision.census import CLUSTER
@@ -15,9 +12,14 @@ from defender.decision.jobs import ObservedJob
 from defender.decision.pauses import describe_scope
 from defender.overview.bands import UNKNOWN, BreakerBand, breaker_bands
 from defender.overview.records import WouldHaveView
-from defender.overview.series import PlotWindow, RepairSeries, collect_repairs
+from defender.overview.series import RepairSeries, collect_repairs
 from defender.overview.usage import ALL_SCOPES, BudgetUse
 from kubenode.api.v1alpha1.defenderpolicy import BreakerState
+from kubenode.runtime.site import plot
+from kubenode.runtime.site.charts import bar_chart, many, time_chart
+from kubenode.runtime.site.plot import Plot, PlotLabel, Row
+from kubenode.runtime.site.text import instant, seconds
+from kubenode.runtime.site.window import PlotWindow
 
 SPANS = {"6": timedelta(hours=6), "24": timedelta(hours=24), "72": timedelta(hours=72)}
 """Length of the plots by the parameter `hours`."""
@@ -126,44 +128,22 @@ def _dry_runs(scene: Scene, scope: PlotScope) -> Iterator[WouldHaveView]:
 
 def _faults(repairs: RepairSeries, window: PlotWindow) -> Plot:
     begun, dry = sum(repairs.begun), sum(repairs.dry_runs)
-    sentence = f"{_many(begun, 'fault')} with a job began"
+    sentence = f"{many(begun, 'fault')} with a job began"
     if dry:
-        sentence += f", and {_many(dry, 'fault')} that rules in DryRun matched"
-    return _bars(
-        "faults", "Faults begun", f"{sentence}.", window,
+        sentence += f", and {many(dry, 'fault')} that rules in DryRun matched"
+    return bar_chart(
+        ("faults", "Faults begun", f"{sentence}."), window,
         {("solid", "with a job"): repairs.begun, ("outline", "in DryRun"): repairs.dry_runs},
     )  # fmt: skip
 
 
 def _heals(repairs: RepairSeries, window: PlotWindow) -> Plot:
     healed, failed = sum(repairs.healed), sum(repairs.failed)
-    sentence = f"{_many(healed, 'job')} healed {'its node' if healed == 1 else 'their nodes'}"
+    sentence = f"{many(healed, 'job')} healed {'its node' if healed == 1 else 'their nodes'}"
     sentence += f", {failed} failed."
-    return _bars(
-        "heals", "Heals", sentence, window,
+    return bar_chart(
+        ("heals", "Heals", sentence), window,
         {("solid", "healed"): repairs.healed, ("outline", "failed"): repairs.failed},
-    )  # fmt: skip
-
-
-def _bars(
-    key: str,
-    title: str,
-    sentence: str,
-    window: PlotWindow,
-    series: Mapping[tuple[str, str], Sequence[int]],
-) -> Plot:
-    """Draw series by (kind, meaning) as stacked bars."""
-    sums = [sum(each) for each in zip(*series.values(), strict=True)]
-    top = plot.scale_top(sums)
-    bars = plot.stacked_bars([(kind, values) for (kind, _), values in series.items()], top)
-    values = [tuple(str(v) for v in row) for row in zip(*series.values(), strict=True)]
-    return Plot(
-        key, title, sentence,
-        (plot.frame(), *bars),
-        (*plot.scale_labels(top, _whole), *plot.time_labels(window)),
-        tuple(series),
-        ("Time, UTC", *(meaning.capitalize() for _, meaning in series)),
-        plot.table(window, values),
     )  # fmt: skip
 
 
@@ -172,19 +152,8 @@ def _times(repairs: RepairSeries, window: PlotWindow) -> Plot:
     sentence = "No job healed a node."
     if slowest is not None:
         sentence = f"The slowest interval has a 90th percentile of {seconds(slowest)}."
-    top = plot.time_scale_top(slowest or 0.0)
-    values = [
-        (_seconds(p50), _seconds(p90))
-        for p50, p90 in zip(repairs.typical, repairs.slow, strict=True)
-    ]
-    return Plot(
-        "times", "Time to heal", sentence,
-        (plot.frame(), *plot.whiskers(repairs.typical, repairs.slow, top)),
-        (*plot.scale_labels(top, _scale_seconds), *plot.time_labels(window)),
-        (("typical", "median (p50)"), ("whisker", "90th percentile (p90)")),
-        ("Time, UTC", "p50", "p90"),
-        plot.table(window, values),
-    )  # fmt: skip
+    heading = ("times", "Time to heal", sentence)
+    return time_chart(heading, window, repairs.typical, repairs.slow, 90)
 
 
 def _budgets(scene: Scene, scope: str, window: PlotWindow) -> Plot:
@@ -253,25 +222,6 @@ def _band_name(band: BreakerBand, several: bool) -> str:
 
 
 # -- text -----------------------------------------------------------------------------------------
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count or 'No'} {noun}{'' if count == 1 else 's'}"
-
-
-def _whole(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def _seconds(value: float | None) -> str:
-    return "none" if value is None else seconds(value)
-
-
-def _scale_seconds(value: float) -> str:
-    """Return a short text for the scale: `0`, `50 s`, `8 min`."""
-    if not value:
-        return "0"
-    return f"{value:.0f} s" if value < 120 else f"{value / 60:.0f} min"
 
 
 def _share(use: BudgetUse) -> float:

@@ -32,6 +32,7 @@ from kubenode.runtime.stream.model import (
 )
 
 ZONE = "topology.kubernetes.io/zone"
+RACK = "kubenode.io/rack"
 MACHINE_TYPE = "node.kubernetes.io/instance-type"
 CLOSING = "Closing"
 REFUSALS = frozenset(str(reason) for reason in Reason)
@@ -118,6 +119,7 @@ def _node(name: str, uid: str, node: Node | None) -> EventNode:
         name=name,
         uid=node.metadata.uid,
         zone=labels.get(ZONE, ""),
+        rack=labels.get(RACK, ""),
         machine_type=labels.get(MACHINE_TYPE, ""),
         image=info.os_image,
         kernel=info.kernel_version,

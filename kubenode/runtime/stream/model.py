@@ -31,6 +31,7 @@ class EventNode(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     name: str = ""
     uid: str = ""
     zone: Annotated[str, text("Label topology.kubernetes.io/zone.")] = ""
+    rack: Annotated[str, text("Label kubenode.io/rack.")] = ""
     machine_type: Annotated[str, text("Label node.kubernetes.io/instance-type.")] = ""
     image: Annotated[str, text("OS image that the kubelet reports.")] = ""
     kernel: Annotated[str, text("Kernel version that the kubelet reports.")] = ""

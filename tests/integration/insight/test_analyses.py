@@ -2,9 +2,18 @@
 
 import pytest
 from sqlalchemy import Engine
-from support.insight_checks import check_faults, check_healing, check_lemons, filled
+from support.insight_checks import (
+    check_faults,
+    check_healing,
+    check_incidents,
+    check_lemons,
+    check_sums,
+    check_trend,
+    filled,
+)
 
-from insight.analyses.faults import FaultProperty, Interval
+from insight.analyses.faults import FaultProperty
+from insight.analyses.interval import Interval
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
 
@@ -13,6 +22,10 @@ def test_every_analysis_equals_a_computation_from_the_events(engine: Engine) -> 
     filled(engine)
     check_healing(engine)
     check_lemons(engine)
+    check_incidents(engine)
+    for interval in Interval:
+        check_trend(engine, interval)
     for by in FaultProperty:
+        check_sums(engine, by)
         for interval in Interval:
             check_faults(engine, by, interval)

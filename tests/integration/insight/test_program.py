@@ -171,6 +171,30 @@ def test_commands_show_the_jobs_as_table_json_and_csv(site: InsightSite) -> None
     assert "n1" in site.ask("lemons", "--min", "1")
 
 
+def test_filters_reach_the_analyses(site: InsightSite) -> None:
+    assert "no rows" in site.ask("healing", "--rule", "another")
+    assert "no rows" in site.ask("faults", "--class", "another")
+    assert "no rows" in site.ask("lemons", "--min", "1", "--cluster", "west")
+
+
+def test_incident_is_told_from_signal_to_proof(site: InsightSite) -> None:
+    [job] = site.jobs_of("n1")
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    text = site.ask("incident", name)
+    assert text == site.ask("incident", uid)
+    moments = csv.DictReader(io.StringIO(site.ask("incident", uid, "-o", "csv")))
+    kinds = [line["kind"] for line in moments]
+    assert kinds[:2] == ["Signal", "Opened"]
+    assert {"Permit", "Step"} <= set(kinds)
+    assert kinds.index("Verified") < kinds.index("Closed")
+    assert "Node: n1 in east" in text
+    assert "What worked for the same rule and fault:" in text
+    token = ("--token-file", str(site.folder / "readers"))
+    missing = kubenode("insight", "incident", "nothing", "--url", site.url, *token)
+    assert missing.returncode == 1
+    assert "no event of a job" in missing.stderr
+
+
 def test_wrong_parameter_and_missing_token_are_explained(site: InsightSite) -> None:
     wrong = kubenode("insight", "faults", "--by", "colour", "--url", site.url,
                      "--token-file", str(site.folder / "readers"))  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from starlette.requests import HTTPConnection, Request
 from starlette.types import Message
 
-from defender.dashboard.web import LONGEST_FORM, WebRefusal, form, from_here
+from kubenode.runtime.site.browser import LONGEST_FORM, WebRefusal, form, from_here
 
 FORM = (b"content-type", b"application/x-www-form-urlencoded")
 

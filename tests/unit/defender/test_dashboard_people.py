@@ -13,15 +13,14 @@ from starlette.responses import Response
 from support.clock import FakeClock
 from support.dashboard_running import DECIDES, PAUSES, READS, ROLLS, KnownPeople
 
-from defender.dashboard.attempts import LoginAttempts
 from defender.dashboard.doors import COOKIE, VisitorAuthenticator
 from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
-from defender.dashboard.posts import inner
-from defender.dashboard.seals import CookieTooLong, Seal, seal_from
-from defender.dashboard.signouts import SignOuts
-from defender.dashboard.web import from_here
 from defender.server.auth.identity import Identity
 from kubenode.runtime.process import CannotStart
+from kubenode.runtime.site.attempts import LoginAttempts
+from kubenode.runtime.site.browser import from_here, inner_path
+from kubenode.runtime.site.seals import CookieTooLong, Seal, seal_from
+from kubenode.runtime.site.signouts import SignOuts
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -274,14 +273,14 @@ def test_a_post_from_elsewhere_is_known_by_what_the_browser_says(
 
 @given(st.text(max_size=60))
 def test_after_a_login_one_stays_on_this_dashboard(to: str) -> None:
-    where = inner(to)
+    where = inner_path(to)
     assert where.startswith("/") and not where.startswith("//")
     assert "\\" not in where and "\n" not in where
 
 
 @pytest.mark.parametrize("to", ["//evil", "https://evil", "/\\evil", "\\evil", "/a\nb", "", "evil"])
 def test_another_place_is_not_gone_to_after_a_login(to: str) -> None:
-    assert inner(to) == "/"
+    assert inner_path(to) == "/"
 
 
 def test_attempts_are_few_and_come_back_with_time() -> None:

@@ -10,9 +10,7 @@ import pytest
 from support.dashboard_scenes import NOW, a_scene
 from support.dashboard_world import a_job, a_node
 
-from defender.dashboard import plot
 from defender.dashboard.pages import PAGES
-from defender.dashboard.plot import Plot
 from defender.dashboard.render import Renderer
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import plots
@@ -20,10 +18,13 @@ from defender.decision.breaker.record import MOST_CHANGES
 from defender.decision.budgets import LimitBudget
 from defender.overview.bands import UNKNOWN, breaker_bands
 from defender.overview.records import RecordView
-from defender.overview.series import PlotWindow, collect_repairs, percentile
+from defender.overview.series import collect_repairs, percentile
 from defender.overview.usage import RETENTION, SAMPLE_INTERVAL, UsageHistory
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.defenderpolicy import BreakerChange, BreakerState
+from kubenode.runtime.site import plot
+from kubenode.runtime.site.plot import Plot
+from kubenode.runtime.site.window import PlotWindow
 
 WINDOW = PlotWindow.until(NOW, timedelta(hours=6))
 ZONE_A, ZONE_B = "topology.kubernetes.io/zone=eu-1a", "topology.kubernetes.io/zone=eu-1b"

@@ -22,7 +22,7 @@ from defender.dashboard.acts import cannot_decide
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.pages import PAGES
-from defender.dashboard.render import Renderer, View, seconds
+from defender.dashboard.render import Renderer, View
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
@@ -35,6 +35,7 @@ from defender.server.eviction import preview
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import HoldReason, Reason
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
+from kubenode.runtime.site.text import seconds
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{191*193}}"
 
@@ -433,3 +434,14 @@ def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
 
 def test_lengths_of_time_are_said_as_people_say_them() -> None:
     assert [seconds(s) for s in (0.25, 12, 600, 7500)] == ["0.2 s", "12 s", "10 min", "2 h 5 min"]
+
+
+def test_job_links_to_its_history_if_insight_has_an_address() -> None:
+    view = job.view_job(busy(), "n00062-0a1b2c3d4e")
+    assert view is not None
+    head = view["job"][0]
+    assert isinstance(head, job.JobHead)
+    head = replace(head, uid="u-1")
+    linked = Renderer("https://insight.example").part(head, "")
+    assert 'href="https://insight.example/incidents/u-1"' in linked
+    assert "incidents" not in Renderer().part(head, "")

@@ -7,11 +7,11 @@ import pytest
 from support.clock import FakeClock
 from support.fake_kube import FakeKube
 
-from defender.dashboard.signouts import MOST, NAME, SignOuts
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import ConfigMapStore
 from kubenode.runtime.kube.errors import ServerUnreachable
 from kubenode.runtime.kube.plain import PlainTransport
+from kubenode.runtime.site.signouts import MOST, NAME, SignOuts
 
 MAPS = "/api/v1/namespaces/kubenode-system/configmaps"
 EIGHT_HOURS = timedelta(hours=8)

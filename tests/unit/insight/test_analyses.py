@@ -6,13 +6,22 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine
 from support.clock import T0
-from support.insight_checks import check_faults, check_healing, check_lemons, filled
+from support.insight_checks import (
+    check_faults,
+    check_healing,
+    check_incidents,
+    check_lemons,
+    check_sums,
+    check_trend,
+    filled,
+)
 from support.insight_history import opened_store
 
-from insight.analyses.faults import FaultProperty, Interval, count_faults
-from insight.analyses.healing import healing
-from insight.analyses.lemons import lemons
-from insight.analyses.period import Period
+from insight.analyses.faults import FaultProperty, count_faults
+from insight.analyses.interval import Interval
+from insight.analyses.lemons import list_lemons
+from insight.analyses.repair_outcomes import summarize_healing
+from insight.analyses.selection import HistorySelection
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +30,22 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     filled(made)
     yield made
     made.dispose()
+
+
+@pytest.mark.parametrize("by", FaultProperty)
+def test_sums_of_faults_equal_a_computation_from_the_events(
+    engine: Engine, by: FaultProperty
+) -> None:
+    check_sums(engine, by)
+
+
+@pytest.mark.parametrize("interval", Interval)
+def test_trend_equals_a_computation_from_the_events(engine: Engine, interval: Interval) -> None:
+    check_trend(engine, interval)
+
+
+def test_incidents_equal_the_events(engine: Engine) -> None:
+    check_incidents(engine)
 
 
 def test_healing_equals_a_computation_from_the_events(engine: Engine) -> None:
@@ -40,8 +65,8 @@ def test_lemons_equal_a_computation_from_the_events(engine: Engine) -> None:
 
 
 def test_period_without_events_gives_no_rows(engine: Engine) -> None:
-    period = Period(T0 - timedelta(days=9), T0 - timedelta(days=8))
+    period = HistorySelection(T0 - timedelta(days=9), T0 - timedelta(days=8))
     with engine.connect() as connection:
-        assert healing(connection, period) == []
+        assert summarize_healing(connection, period) == []
         assert count_faults(connection, period, FaultProperty.ZONE, Interval.DAY) == []
-        assert lemons(connection, period, 1) == []
+        assert list_lemons(connection, period, 1) == []

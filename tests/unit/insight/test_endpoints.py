@@ -1,6 +1,7 @@
 """The endpoints of Insight: who may do what, and what each failure answers."""
 
 import json
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -8,22 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 from sqlalchemy import Engine
 from support.asgi import Reply, request
 from support.clock import T0, FakeClock
 from support.insight_checks import EVENTS, expected_healing
-from support.insight_history import opened_store
+from support.insight_history import incident, opened_store
+from support.insight_site import PERIOD, READER, SENDER, insight_app
 
-from insight.server.app import InsightEndpoints
-from insight.server.metrics import InsightMetrics
 from insight.store.database import database_url, open_database
-from insight.store.event_store import EventStore
-from kubenode.runtime.stream.model import encode_batch
-from kubenode.runtime.token_files import TokenFiles
-
-SENDER, READER = "s" * 32, "r" * 32
-PERIOD = "since=2026-01-06T12:00:00Z&until=2026-01-31T12:00:00Z"
+from kubenode.runtime.stream.model import EventNode, encode_batch
 
 
 class InsightWorld:
@@ -32,18 +28,7 @@ class InsightWorld:
     def __init__(self, engine: Engine, folder: Path, threads: ThreadPoolExecutor) -> None:
         clock, self.registry = FakeClock(), CollectorRegistry()
         clock.step(timedelta(days=50))
-        for name, token in (("senders", SENDER), ("readers", READER)):
-            (folder / name).write_text(f"{token}\n")
-        self.app = InsightEndpoints(
-            EventStore(engine, timedelta(days=400)),
-            engine,
-            clock,
-            InsightMetrics(self.registry),
-            senders=TokenFiles([folder / "senders"], clock),
-            readers=TokenFiles([folder / "readers"], clock),
-            writing=threads,
-            reading=threads,
-        ).app()
+        self.app = insight_app(engine, clock, threads, self.registry, folder)
 
     async def post(self, body: bytes, token: str = SENDER) -> Reply:
         return await request(self.app, "POST", "/v1/events", body, _bearer(token))
@@ -100,7 +85,9 @@ async def test_only_senders_send(world: InsightWorld, token: str) -> None:
     assert world.refusals("Unauthorized") == 1
 
 
-@pytest.mark.parametrize("path", ["/v1/faults", "/v1/healing", "/v1/lemons"])
+@pytest.mark.parametrize(
+    "path", ["/v1/faults", "/v1/incidents", "/v1/incidents/uid-1", "/v1/lemons"]
+)
 @pytest.mark.parametrize("token", ["", "x" * 32, SENDER])
 async def test_only_readers_read(world: InsightWorld, path: str, token: str) -> None:
     assert (await world.get(path, token)).status == 401
@@ -111,7 +98,10 @@ async def test_only_readers_read(world: InsightWorld, path: str, token: str) -> 
     [
         ("/v1/faults?by=colour", "by: is 'colour'; it must be one of class, rule"),
         ("/v1/faults?every=year", "every: is 'year'"),
-        ("/v1/lemons?min=0", "min: is '0'"),
+        ("/v1/lemons?min=0", "min: is '0'; it must be a number from 1"),
+        ("/v1/healing?days=0", "days: is '0'"),
+        ("/v1/healing?rule=%00", "rule: is"),
+        ("/v1/incidents?node=" + "x" * 300, "at most 253 printable characters"),
         ("/v1/lemons?min=²", "min: is"),
         ("/v1/lemons?min=99999999999999999999", "min: is"),
         ("/v1/healing?since=yesterday", "since: is 'yesterday'; write an instant like"),
@@ -155,3 +145,34 @@ async def test_token_file_that_vanished_lets_nobody_in(world: InsightWorld, tmp_
     assert answer.status == 503
     body: dict[str, Any] = json.loads(answer.body)
     assert "cannot be read" in body["message"]
+
+
+async def test_incident_is_read_by_uid_and_by_name(world: InsightWorld) -> None:
+    await world.post(encode_batch(EVENTS))
+    by_uid = (await world.get("/v1/incidents/uid-7")).json()
+    assert by_uid == (await world.get("/v1/incidents/job-7")).json()
+    assert by_uid["opened"]["job"]["name"] == "job-7"
+    missing = await world.get("/v1/incidents/nothing")
+    assert missing.status == 404
+    assert "UID or name 'nothing'" in missing.json()["message"]
+
+
+async def test_name_of_jobs_in_two_clusters_names_their_uids(world: InsightWorld) -> None:
+    dice = random.Random(1)
+    node = EventNode(name="n1", uid="node-1")
+    twin = incident(7, T0 + timedelta(days=1), node, dice, cluster="west")
+    other = [structs.replace(event, id=f"west-{event.id}") for event in twin]
+    await world.post(encode_batch([*EVENTS, *other]))
+    answer = await world.get("/v1/incidents/job-7")
+    assert answer.status == 400
+    assert "uid-7, west-uid-7" in answer.json()["message"]
+
+
+async def test_values_narrow_an_analysis_down(world: InsightWorld) -> None:
+    await world.post(encode_batch(EVENTS))
+    rows = (await world.get(f"/v1/healing?{PERIOD}&rule=rule-1")).json()["rows"]
+    assert [row["jobs"] for row in rows] == [
+        row.jobs for row in expected_healing() if row.rule == "rule-1"
+    ]
+    none = await world.get(f"/v1/faults?{PERIOD}&cluster=elsewhere")
+    assert none.json()["rows"] == []

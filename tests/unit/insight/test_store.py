@@ -11,7 +11,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from hypothesis import given, settings
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, inspect, select
 from support.insight_history import history, opened_store, received
 from support.insight_loads import (
     HISTORY,
@@ -28,7 +28,7 @@ from support.insight_loads import (
 from insight.store.database import StoreUnavailable, database_url, migrate, open_database
 from insight.store.event_store import EventStore, LoadResult
 from insight.store.rows import MalformedEvent, read_batch
-from insight.store.schema import metadata
+from insight.store.schema import faults, metadata
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.stream.model import encode_batch
 
@@ -132,6 +132,21 @@ def test_migration_of_a_current_database_changes_nothing(engine: Engine, store: 
     migrate(engine)
     check_content(engine, HISTORY)
     assert "alembic_version" in inspect(engine).get_table_names()
+
+
+def test_database_of_the_first_version_keeps_its_rows(tmp_path: Path) -> None:
+    engine = open_database(database_url(f"sqlite:///{tmp_path}/old.db"))
+    migrate(engine, "0001")
+    columns = [column["name"] for column in inspect(engine).get_columns("faults")]
+    assert "rack" not in columns
+    with engine.begin() as connection:
+        values = ", ".join(["'old'", "1", *["'x'"] * (len(columns) - 2)])
+        connection.exec_driver_sql(f"INSERT INTO faults VALUES ({values})")
+    migrate(engine)
+    with engine.connect() as connection:
+        rows = connection.execute(select(faults.c.id, faults.c.node, faults.c.rack)).all()
+    assert [tuple(row) for row in rows] == [("old", "x", "")]
+    engine.dispose()
 
 
 def test_unusable_database_names_its_setting(tmp_path: Path) -> None:

@@ -34,6 +34,15 @@ def test_our_text_says_where_what_why_and_what_to_type() -> None:
     assert "\n\n\n" not in body
 
 
+def test_text_links_to_the_incident_if_insight_has_an_address() -> None:
+    link = "https://insight.example/incidents/u-1"
+    notice = a_notice(job_uid="u-1")
+    assert f"History: {link}\n" in texts(insight_url="https://insight.example/").of(notice, "")[1]
+    assert "History" not in texts().of(notice, "")[1]
+    own = texts(body="{{ incident }}", insight_url="https://insight.example")
+    assert own.of(notice, "")[1] == link
+
+
 def test_a_receivers_own_text() -> None:
     own = texts("{{ node }} is {{ phase | lower }}", "{{ commands | join('; ') }}")
     assert own.of(a_notice(), "") == ("n1 is needshuman", "kubenode explain job n1-0123456789")

@@ -118,6 +118,7 @@ def test_another_node_of_the_same_name_gives_no_properties() -> None:
     assert isinstance(ours, JobOpened)
     assert isinstance(other, JobOpened)
     assert (ours.node.kernel, ours.node.zone, ours.node.machine_type) == ("6.1", "z1", "m1")
+    assert ours.node.rack == "r1"
     assert other.node == EventNode(name="n1", uid="node-uid-1")
 
 

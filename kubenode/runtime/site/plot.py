@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import ClassVar, TypeVar
 
-from defender.overview.series import PlotWindow
+from kubenode.runtime.site.window import PlotWindow
 
 WIDE, HIGH = 340.0, 112.0
 START_X, END_X, TOP, BOTTOM = 38.0, 336.0, 8.0, 94.0
@@ -18,6 +18,16 @@ TICKS = 4
 BAND_HEIGHT = 30.0
 TIME_TOPS = (10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0)
 GAP = 1.5
+LEGEND_SHAPES = {
+    "solid": "M1 0H11V10H1z",
+    "outline": "M1.7 .7H10.3V9.3H1.7z",
+    "half": "M1 5H11V10H1z",
+    "closed": "M1 8.6H11V10H1z",
+    "unknown": "M1.7 .7H10.3V9.3H1.7z",
+    "typical": "M6 1l4 4-4 4-4-4z",
+    "whisker": "M6 10V1M2 1h8",
+}
+"""Shapes of the legend of plots by their class."""
 
 Values = Sequence[float | None]
 Row = tuple[str, ...]
@@ -79,9 +89,13 @@ def time_labels(window: PlotWindow, bottom: float = BOTTOM) -> Iterator[PlotLabe
 
 
 def clock(window: PlotWindow, index: int) -> str:
-    """Return the start of an interval, with the day where the window has several."""
-    day = window.interval * window.intervals > timedelta(hours=24)
-    return window.start(index).strftime("%m-%d %H:%M" if day else "%H:%M")
+    """Return the start of an interval, with as much of the date as the window needs."""
+    length = window.interval * window.intervals
+    if window.interval >= timedelta(days=1):
+        form = "%Y-%m-%d" if length > timedelta(days=300) else "%m-%d"
+    else:
+        form = "%m-%d %H:%M" if length > timedelta(hours=24) else "%H:%M"
+    return window.start(index).strftime(form)
 
 
 def place(window: PlotWindow, at: datetime) -> float:
@@ -140,7 +154,7 @@ def whiskers(low: Values, high: Values, top: float) -> list[PlotShape]:
     for index, (typical, slow) in enumerate(zip(low, high, strict=True)):
         if typical is None or slow is None:
             continue
-        x, y, y_high = _middle(index, len(low)), _height(typical / top), _height(slow / top)
+        x, y, y_high = middle(index, len(low)), _height(typical / top), _height(slow / top)
         marks += f"M{x} {y - 3.5:.1f}l3.5 3.5-3.5 3.5-3.5-3.5z"
         lines += f"M{x} {y}V{y_high}M{x - 4:.1f} {y_high}h8"
     return [PlotShape("whisker", lines), PlotShape("typical", marks)] if marks else []
@@ -187,7 +201,8 @@ def _span(begin: float, end: float, bottom: float, part: float) -> str:
 
 
 def _bar(index: int, count: int, low: float, high: float) -> str:
-    begin, end = _edge(index, count) + GAP, _edge(index + 1, count) - GAP
+    gap = min(GAP, (END_X - START_X) / count / 5)
+    begin, end = _edge(index, count) + gap, _edge(index + 1, count) - gap
     return _box(begin, end, _height(high), _height(low))
 
 
@@ -199,7 +214,7 @@ def _edge(index: int, count: int) -> float:
     return START_X + (END_X - START_X) * index / count
 
 
-def _middle(index: int, count: int) -> float:
+def middle(index: int, count: int) -> float:
     return round(_edge(index, count) + (END_X - START_X) / count / 2, 1)
 
 

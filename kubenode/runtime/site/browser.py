@@ -1,4 +1,4 @@
-"""Headers of all responses, and validation of requests of the dashboard."""
+"""Headers of all responses of a site, and validation of requests of browsers."""
 
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlsplit
@@ -59,7 +59,7 @@ class SafeHeaders:
 
 
 def root(request: HTTPConnection) -> str:
-    """Return the path at which the dashboard is mounted, "" for the top."""
+    """Return the path at which the site is mounted, "" for the top."""
     return str(request.scope.get("root_path", "")).rstrip("/")
 
 
@@ -79,9 +79,7 @@ async def form(request: Request) -> dict[str, str]:
     """Return the fields of a posted form, the last one of equal names. Raises WebRefusal."""
     kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise WebRefusal(
-            415, "A form of this dashboard is wanted: open the page and send it there."
-        )
+        raise WebRefusal(415, "A form of this site is wanted: open the page and send it there.")
     try:
         raw = await read_body(request, LONGEST_FORM)
     except TooLong:
@@ -92,3 +90,9 @@ async def form(request: Request) -> dict[str, str]:
     except ValueError as error:
         raise WebRefusal(400, f"The form cannot be read: {error}.") from None
     return dict(pairs)
+
+
+def inner_path(to: str) -> str:
+    """Return the path if it is within this site, else "/". It never leads to another host."""
+    safe = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable()
+    return to if safe and "\\" not in to and len(to) < 1000 else "/"

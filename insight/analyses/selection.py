@@ -1,0 +1,33 @@
+"""Which faults and repairs an analysis covers."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, Table, and_
+
+from insight.store.schema import milliseconds
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySelection:
+    """From `since` to before `until`, and with these values; "" is any value."""
+
+    since: datetime
+    until: datetime
+    cluster: str = ""
+    fault_class: str = ""
+    rule: str = ""
+    node: str = ""
+    job: str = ""
+
+    @property
+    def middle(self) -> datetime:
+        return self.since + (self.until - self.since) / 2
+
+    def covers(self, table: Table) -> ColumnElement[bool]:
+        """Return the condition on the rows of a table."""
+        since, until = milliseconds(self.since), milliseconds(self.until)
+        names = ("cluster", "fault_class", "rule", "node", "job")
+        values = [(table.c[name], getattr(self, name)) for name in names]
+        equal = [column == value for column, value in values if value]
+        return and_(table.c.time >= since, table.c.time < until, *equal)
