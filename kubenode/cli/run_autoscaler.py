@@ -1,7 +1,7 @@
 """`kubenode run autoscaler-provider`: MachineSets as node groups of Cluster Autoscaler."""
 
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib import import_module
 
 from defender.client import Permits
 from kubenode.cli.autoscaler_settings import AutoscalerFlags
@@ -28,11 +28,14 @@ def autoscaler_provider(flags: Flags) -> None:
 
 def require_extra() -> None:
     """Raise CannotStart without the packages of the extra."""
-    if find_spec("grpc") is None or find_spec("google.protobuf") is None:
+    try:
+        for module in ("grpc", "google.protobuf"):
+            import_module(module)
+    except ImportError as error:
         raise CannotStart(
             "the autoscaler provider needs the extra kubenode[autoscaler], which is not installed;"
             " install it with pip install 'kubenode[autoscaler]'"
-        )
+        ) from error
 
 
 def check_autoscaler(settings: AutoscalerFlags) -> None:
