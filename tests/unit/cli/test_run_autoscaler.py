@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,14 @@ from kubenode.runtime.process import CannotStart
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, str]:
+def files(tmp_path: Path) -> dict[str, Any]:
     names = ("cert", "key", "ca")
     for name in names:
         (tmp_path / name).write_text("PEM")
     return {f"autoscaler_{name}_file": str(tmp_path / name) for name in names}
 
 
-def test_loopback_needs_no_certificate_and_other_addresses_do(files: dict[str, str]) -> None:
+def test_loopback_needs_no_certificate_and_other_addresses_do(files: dict[str, Any]) -> None:
     check_autoscaler(AutoscalerFlags())
     check_autoscaler(AutoscalerFlags(autoscaler_address="0.0.0.0", **files))
     with pytest.raises(CannotStart, match="could create and delete machines"):
@@ -26,7 +27,7 @@ def test_loopback_needs_no_certificate_and_other_addresses_do(files: dict[str, s
 
 
 @pytest.mark.parametrize("missing", ["cert", "key", "ca"])
-def test_files_belong_together_and_must_be_readable(files: dict[str, str], missing: str) -> None:
+def test_files_belong_together_and_must_be_readable(files: dict[str, Any], missing: str) -> None:
     field = f"autoscaler_{missing}_file"
     given = {name: file for name, file in files.items() if name != field}
     with pytest.raises(CannotStart, match="give all three, or none"):
