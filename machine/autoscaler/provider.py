@@ -28,7 +28,7 @@ from machine.machineset.act import owner_uid
 from machine.machineset.observe import room
 from machine.machineset.ownership import OF_CLASS, OF_OWNER, index
 
-ATTEMPTS = 5
+ATTEMPTS = 10
 """Attempts to write a set while others write to it too."""
 BY = "autoscaler-provider"
 """Component name in the audit log."""

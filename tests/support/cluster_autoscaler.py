@@ -15,7 +15,7 @@ import grpc.aio
 from prometheus_client import CollectorRegistry
 from support.control_plane import ControlPlane
 from support.machine_world import CHARTS, closing
-from support.pki import Identity
+from support.pki import Authority, Identity
 from support.running import running, until
 
 from defender.client import Permits
@@ -49,9 +49,12 @@ class ProviderCertificates:
     authority: Path
 
     @classmethod
-    def issue(cls, cp: ControlPlane) -> "ProviderCertificates":
-        server = cp.issue_server_cert("autoscaler-provider", [HOST])
-        return cls(server, cp.issue_client_cert("cluster-autoscaler"), cp.ca_file)
+    def issue(cls, folder: Path) -> "ProviderCertificates":
+        """Write them into the folder, in place of those that are there."""
+        folder.mkdir(exist_ok=True)
+        authority = Authority(folder)
+        server = authority.issue("server", "autoscaler-provider", sans=[HOST])
+        return cls(server, authority.issue("client", "cluster-autoscaler"), authority.cert_file)
 
     @property
     def files(self) -> PemFiles:

@@ -4,10 +4,12 @@ API server, operator and Kube Defender are real, and so is gRPC with certificate
 memory. The program cluster-autoscaler is not run.
 """
 
+import asyncio
 import http.client
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -107,9 +109,14 @@ async def here(cluster: ControlPlane, tmp_path: Path) -> AsyncIterator[ScaledSit
         defending(cluster, hands, policy) as defender,
         site(cluster, tmp_path, SETTINGS, defender=defender) as place,
     ):
-        scaled = ScaledSite(place, cluster, ProviderCertificates.issue(cluster), defender)
+        certificates = ProviderCertificates.issue(tmp_path / "autoscaler")
+        scaled = ScaledSite(place, cluster, certificates, defender)
         await scaled.set_class(node=NODE)
         yield scaled
+
+
+async def is_group(client: ClusterAutoscaler) -> bool:
+    return GROUP in await client.look_around()
 
 
 async def runs(client: ClusterAutoscaler, count: int) -> list[str]:
@@ -183,10 +190,7 @@ async def test_a_set_is_scaled_from_zero_to_three_and_down_by_chosen_nodes(
 
 
 async def _from_zero(here: ScaledSite, client: ClusterAutoscaler) -> None:
-    async def listed() -> bool:
-        return GROUP in await client.look_around()
-
-    await until(listed, "the set is a group")
+    await until(lambda: is_group(client), "the set is a group")
     groups = await client.look_around()
     assert list(groups) == [GROUP], "a set without spec.autoscaling is none"
     assert (groups[GROUP].low, groups[GROUP].high, groups[GROUP].target) == (0, 3, 0)
@@ -288,6 +292,22 @@ async def _unknown_template(client: ClusterAutoscaler) -> tuple[str, str] | None
     return None
 
 
+async def test_calls_at_the_same_moment_count_once_each(here: ScaledSite) -> None:
+    await here.site.make(a_set(GROUP, 0, autoscaling={"maxReplicas": 4}))
+    async with here.client() as client:
+        await until(lambda: is_group(client), "the set is a group")
+        increase = partial(client.call, "NodeGroupIncreaseSize", id=GROUP, delta=1)
+        await asyncio.gather(*(increase() for _ in range(4)))
+        assert (await client.look_around())[GROUP].target == 4
+        nodes = await runs(client, 4)
+        # Kube Defender may refuse the node to the others, once it is granted to the first.
+        deletions = (client.delete(GROUP, nodes[:1]) for _ in range(3))
+        answers = await asyncio.gather(*deletions, return_exceptions=True)
+        assert None in answers, answers
+        assert (await client.look_around())[GROUP].target == 3
+        assert await runs(client, 3) == nodes[1:]
+
+
 async def test_provider_may_change_the_size_of_groups_and_nothing_else(here: ScaledSite) -> None:
     await here.site.make(a_set(GROUP, 1, autoscaling={"minReplicas": 1, "maxReplicas": 1}))
     await here.site.make(a_set("manual", 0))
@@ -336,7 +356,7 @@ async def test_program_serves_clients_with_a_certificate_of_its_authority(
 
             async def serves() -> bool:
                 with suppress(grpc.aio.AioRpcError):
-                    return GROUP in await client.look_around()
+                    return await is_group(client)
                 return False
 
             await until(serves, "the program serves", 120)
@@ -348,6 +368,9 @@ async def test_program_serves_clients_with_a_certificate_of_its_authority(
         async with grpc.aio.insecure_channel(f"{HOST}:{port}") as channel:
             status, _ = await ClusterAutoscaler(channel, here.kube).error("Refresh")
             assert status == "UNAVAILABLE"
+        renewed = ProviderCertificates.issue(here.certificates.authority.parent)
+        async with autoscaling(port, renewed, here.kube) as client:
+            await client.call("Refresh")
 
 
 def _store_node(cp: ControlPlane, node: bytes) -> None:
