@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from devtools.generators import ROOT, run
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.app import app
+from kubenode.cli.autoscaler_settings import AutoscalerFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -59,6 +60,7 @@ MODELS: dict[str, type[ProcessSettings]] = {
     "remedy": RemedyFlags,
     "defender": DefenderFlags,
     "machine": MachineFlags,
+    "autoscaler-provider": AutoscalerFlags,
     "insight": InsightFlags,
 }
 TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}

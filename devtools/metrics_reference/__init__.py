@@ -24,6 +24,7 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         ("kubenode_provider_", "kubenode_instance_"),
     ),
     ("Stream", "The remedy operator with --stream-url.", ("kubenode_stream_",)),
+    ("Node groups", "`kubenode run autoscaler-provider`.", ("kubenode_autoscaler_",)),
     ("Insight", "`kubenode run insight`.", ("kubenode_insight_",)),
     ("Processes", "Every process.", ("kubenode_",)),
 )

@@ -25,6 +25,7 @@ from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.restore import RestoreWatch
 from kubenode.runtime.stream.metrics import StreamMetrics
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics as RuntimeMetrics
+from machine.autoscaler.metrics import AutoscalerMetrics
 from machine.operator import MachineOperator
 from machine.webhook.metrics import MachineWebhookMetrics as MachineWebhookMetrics
 from remedy.hostdoctor.pollers.metrics import PollerMetrics as PollerMetrics
@@ -78,6 +79,7 @@ async def _registered() -> list[Metric]:
     RuleWebhookMetrics(registry)
     SigningMetrics(registry)
     MachineWebhookMetrics(registry)
+    AutoscalerMetrics(registry)
     StreamMetrics(registry, lambda: 0)
     InsightMetrics(registry)
     ProviderMetrics(registry).announce(EXAMPLE)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kubenode.cli.all_settings import EverythingFlags
+from kubenode.cli.autoscaler_settings import AutoscalerFlags
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
@@ -55,6 +56,15 @@ def run_machine(flags: Mapping[str, Any]) -> None:
     from kubenode.cli.run_machine import machine
 
     machine(flags)
+
+
+@run_app.command("autoscaler-provider", cls=ProgramCommand)
+@with_flags(AutoscalerFlags)
+def run_autoscaler_provider(flags: Mapping[str, Any]) -> None:
+    """Run the externalgrpc provider of Cluster Autoscaler, which scales MachineSets."""
+    from kubenode.cli.run_autoscaler import autoscaler_provider
+
+    autoscaler_provider(flags)
 
 
 @run_app.command("insight", cls=ProgramCommand)

@@ -67,7 +67,12 @@ class SetMember:
 
 @dataclass(frozen=True, slots=True)
 class SetTarget:
-    """The spec of the MachineSet. `replace_outdated`: updatePolicy is Replace."""
+    """The spec of the MachineSet.
+
+    replace_outdated: updatePolicy is Replace.
+    chosen: names of the Machines that an autoscaler or a person has chosen for removal. They do not
+        count for `replicas`.
+    """
 
     replicas: int
     max_surge: int | str = 1
@@ -77,6 +82,7 @@ class SetTarget:
     max_replacing: int = 1
     preserve_max: int = 1
     preserve_for: timedelta = timedelta(hours=24)
+    chosen: frozenset[str] = frozenset()
 
     @property
     def surge(self) -> int:

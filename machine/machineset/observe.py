@@ -54,6 +54,7 @@ def wanted(machine_set: MachineSet) -> SetTarget:
         max_replacing=spec.health.max_replacing,
         preserve_max=spec.health.preserve.max,
         preserve_for=spec.health.preserve.for_,
+        chosen=frozenset(spec.scale_in.machines),
     )
 
 
@@ -86,8 +87,8 @@ def member(
         unhealthy=why,
         ailing=at is not None,
         repair=repair,
-        delete_first=_marked(machine, DELETE_FIRST),
-        hands_off=_marked(machine, HANDS_OFF),
+        delete_first=is_marked(machine, DELETE_FIRST),
+        hands_off=is_marked(machine, HANDS_OFF),
         preserved=_instant(annotations[PRESERVED]) if PRESERVED in annotations else None,
         leaving=_leaving(annotations.get(LEAVING, "")),
     )
@@ -241,7 +242,7 @@ def _operation(machine: Machine) -> str:
     return "" if finished else wanted.id
 
 
-def _marked(machine: Machine, key: str) -> bool:
+def is_marked(machine: Machine, key: str) -> bool:
     """Return whether the annotation or label is set, and not to "false"."""
     meta = machine.metadata
     values = (meta.annotations.get(key), meta.labels.get(key))

@@ -4,6 +4,7 @@ Each act is idempotent and may be lost. A decision is written on the Machine bef
 out, so that a restart continues with the same Machine and a change of mind is observed. The order:
 
 - unmark: Machines that need not leave any more. If there are any, nothing else is done.
+- choose: Machines that the spec names for removal. Until they are chosen, no other act begins.
 - shrink: choose Machines to leave. While there are too many, none is replaced.
 - replace: choose the unhealthy, then the outdated, within the limits; preserve a failed one.
 - remove: chosen Machines that may go now. They get a permit and are deleted.
@@ -43,8 +44,10 @@ def step(wanted: SetTarget, observation: SetObservation) -> SetPlan:
     if back := tuple(_stay_after_all(wanted, crew)):
         return SetPlan(unmark=back)
     remove = () if observation.frozen else tuple(_may_go(wanted, crew))
+    if named := _list_named(wanted, crew):
+        return SetPlan(mark=dict.fromkeys(named, RemovalReason.SCALE_IN), remove=remove)
     create = _missing(wanted, observation, crew)
-    if len(crew.staying) > wanted.replicas:
+    if len(_list_counted(wanted, crew)) > wanted.replicas:
         return SetPlan(mark=_shrink(wanted, crew), remove=remove)
     if observation.frozen or crew.too_many_sick(wanted):
         return SetPlan(remove=remove, create=create)
@@ -60,8 +63,9 @@ def _stay_after_all(wanted: SetTarget, crew: Crew) -> Iterator[str]:
     stays = [m for m in crew.leaving if m.hands_off or not _still(wanted, crew, m)]
     stays += _well_and_outdated(crew)[wanted.surge :] if wanted.surge else []
     names = {m.name for m in stays}
-    missing = wanted.replicas - len(crew.staying) - len(names)
-    fewer = [m for m in crew.leaving if m.leaving is RemovalReason.SCALE_IN and m.name not in names]
+    missing = wanted.replicas - len(_list_counted(wanted, crew)) - len(names - wanted.chosen)
+    final = names | wanted.chosen
+    fewer = [m for m in crew.leaving if m.leaving is RemovalReason.SCALE_IN and m.name not in final]
     if missing > 0:
         names |= {m.name for m in _in_order(wanted, fewer)[-missing:]}
     yield from sorted(names)
@@ -92,11 +96,24 @@ def _well_and_outdated(crew: Crew) -> list[SetMember]:
     return sorted(replaced, key=lambda m: m.name)
 
 
+def _list_counted(wanted: SetTarget, crew: Crew) -> list[SetMember]:
+    """Return the staying Machines that count for `replicas`: those that the spec does not name for
+    removal. A person may keep hands off a named one.
+    """
+    return [m for m in crew.staying if m.name not in wanted.chosen]
+
+
+def _list_named(wanted: SetTarget, crew: Crew) -> list[str]:
+    """Return the Machines that the spec names for removal and that are not chosen yet."""
+    return [m.name for m in crew.staying if m.name in wanted.chosen and not m.hands_off]
+
+
 def _shrink(wanted: SetTarget, crew: Crew) -> dict[str, RemovalReason]:
     """Choose the Machines to scale in, at most AT_ONCE together."""
     room = AT_ONCE - sum(m.leaving is RemovalReason.SCALE_IN for m in crew.leaving)
-    most = min(len(crew.staying) - wanted.replicas, max(0, room))
-    free = [m for m in crew.staying if not m.hands_off]
+    counted = _list_counted(wanted, crew)
+    most = min(len(counted) - wanted.replicas, max(0, room))
+    free = [m for m in counted if not m.hands_off]
     zones = Counter(m.zone for m in free)
     chosen: dict[str, RemovalReason] = {}
     while free and len(chosen) < most:
@@ -212,6 +229,6 @@ def _missing(wanted: SetTarget, observation: SetObservation, crew: Crew) -> int:
     """Return how many Machines to create."""
     if observation.blocked:
         return 0
-    below = wanted.replicas - len(crew.staying)
+    below = wanted.replicas - len(_list_counted(wanted, crew))
     under_the_top = wanted.replicas + wanted.surge - crew.total
     return max(0, min(below, under_the_top, observation.room))

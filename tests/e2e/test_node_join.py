@@ -29,6 +29,7 @@ from support.components import (
     require,
 )
 from support.control_plane import ControlPlane
+from support.host_image import newer_containerd
 from support.host_rack import HostRack
 from support.hosts import Host, Hosts
 from support.kubelet_hosts import KubeletHosts
@@ -112,14 +113,15 @@ class Site:
         """Return what the Machine reports of its kubelet."""
         return component(self.machine(name), "kubelet")
 
-    def disturbed(self) -> list[str]:
-        """Return the nodes that are cordoned, or whose kubelet changes."""
+    def disturbed(self, family: str) -> list[str]:
+        """Return the nodes that are cordoned, or whose component of this family changes."""
         states = ("Applying", "Verifying", "Undoing")
-        return [n for n in self.nodes if self.cordoned(n) or self.kubelet(n)["state"] in states]
+        changing = {n for n in self.nodes if component(self.machine(n), family)["state"] in states}
+        return [name for name in self.nodes if name in changing or self.cordoned(name)]
 
-    def sample(self, watch: PodUnavailability) -> list[str]:
+    def sample(self, watch: PodUnavailability, family: str = "kubelet") -> list[str]:
         """Add a sample, and return the nodes that are disturbed."""
-        disturbed = self.disturbed()
+        disturbed = self.disturbed(family)
         ready = {app: self.ready_pods(app) for app in REPLICAS}
         watch.sample(ready, next(iter(disturbed), ""), time.monotonic())
         return disturbed
@@ -134,13 +136,27 @@ class Site:
     def serves(self) -> bool:
         return all(self.ready_pods(app) == wanted for app, wanted in REPLICAS.items())
 
+    def containers(self) -> dict[str, tuple[str, int]]:
+        """Return identifier and number of restarts of the container of each pod of the load."""
+        return {
+            pod["metadata"]["name"]: (status["containerID"], status["restartCount"])
+            for app in REPLICAS
+            for pod in self.pods(app)
+            for status in pod["status"]["containerStatuses"]
+        }
+
+    def runtime(self, node: str) -> str:
+        """Return the version of the container runtime that the kubelet reports."""
+        info = self.cp.get(f"/api/v1/nodes/{node}")["status"]["nodeInfo"]
+        return str(info["containerRuntimeVersion"])
+
     def started(self, name: str) -> str:
         """Return the identifier of the kubelet's present start."""
         return self.nodes[name].unit("kubelet.service", "InvocationID")
 
-    def change_kubelets(self, **spec: Any) -> None:
+    def change_set(self, name: str, **spec: Any) -> None:
         body = json.dumps({"spec": spec})
-        self.cp.kubectl("patch", "machinecomponentset", "kubelet", "--type=merge", "-p", body)
+        self.cp.kubectl("patch", "machinecomponentset", name, "--type=merge", "-p", body)
 
     def why(self) -> str:
         machines = [json.dumps(m.get("status", {})) for m in self.cp.get(MACHINES)["items"]]
@@ -244,6 +260,7 @@ def test_bare_hosts_become_nodes_and_their_kubelets_are_upgraded(
     """One story, as each part begins where the last one ended."""
     two_bare_hosts_become_nodes_that_run_pods(site, figures)
     the_other_components_of_the_library_run(site)
+    containerd_of_another_minor_version_starts_under_running_pods(site, figures)
     kubelets_of_another_minor_version_arrive_in_batches(site, figures)
     a_kubelet_that_does_not_start_is_undone_at_the_canary(site, figures)
     hosts_of_a_set_join_and_are_given_back(site, figures)
@@ -296,6 +313,36 @@ def the_other_components_of_the_library_run(site: Site) -> None:
         assert {c["name"] for c in listed if c["state"] == "Healthy"} >= {*names, "kubelet"}
 
 
+def containerd_of_another_minor_version_starts_under_running_pods(
+    site: Site, figures: Callable[..., None]
+) -> None:
+    """The library drains a node for it. This site chooses Restart, and its pods stay."""
+    often = json.dumps({"spec": {"perNode": {"maxActs": 1000}}})  # a node changes more than thrice
+    site.cp.kubectl("patch", "defenderpolicy", "default", "--type=merge", "-p", often)
+    made, _ = site.library.containerd(newer_containerd())
+    version = made["spec"]["version"]
+    made["spec"]["disruption"]["minor"] = "Restart"
+    before = site.containers()
+    assert len(before) == sum(REPLICAS.values())
+    site.create(made)
+    site.change_set("containerd", component=made["metadata"]["name"])
+    watch, began = PodUnavailability(REPLICAS), time.monotonic()
+
+    def complete() -> bool:
+        assert len(site.sample(watch, "containerd")) <= 1, "one host at a time"
+        newer = all(site.runtime(n).startswith(f"containerd://{version}") for n in site.nodes)
+        return newer and phase(site, "containerd") == "Completed"
+
+    until(complete, "both run the newer containerd", why=site.why)
+    figures(
+        f"containerd to {version}",
+        rollout_seconds=time.monotonic() - began,
+        pod_unavailable_seconds=sum(watch.lost.values()),
+    )
+    assert site.containers() == before, "each container runs on, and none was restarted"
+    assert watch.fewest == REPLICAS, "no pod was ever not ready"
+
+
 def kubelets_of_another_minor_version_arrive_in_batches(
     site: Site, figures: Callable[..., None]
 ) -> None:
@@ -304,7 +351,7 @@ def kubelets_of_another_minor_version_arrive_in_batches(
     words = ["component", "library", "install", "kubelet", *flags]
     done = kubenode(*words, "--kubeconfig", str(site.cp.kubeconfig))
     assert done.returncode == 0, done.stderr
-    site.change_kubelets(component=f"kubelet-{site.version}")
+    site.change_set("kubelet", component=f"kubelet-{site.version}")
     watch, most, began = PodUnavailability(REPLICAS), 0, time.monotonic()
 
     def complete() -> bool:
@@ -336,7 +383,7 @@ def a_kubelet_that_does_not_start_is_undone_at_the_canary(
     unit = broken["spec"]["files"][1]["content"]
     unit["inline"] = unit["inline"].replace("--kubeconfig=", "--no-such-flag --kubeconfig=")
     site.create(broken)
-    site.change_kubelets(component="kubelet-broken")
+    site.change_set("kubelet", component="kubelet-broken")
     watch, cordoned = PodUnavailability(REPLICAS), False
 
     def stopped() -> bool:

@@ -23,6 +23,7 @@ EVERYTHING: Object = {
         "dashboard": {"enabled": True, "keySecret": "dashboard-key"},
         "redis": {"url": "rediss://redis.example:6379", "passwordSecret": "r", "caSecret": "ca"},
     },
+    "autoscaler": {"enabled": True, "replicas": 2, "certificateSecret": "autoscaler-tls"},
     "insight": {
         "enabled": True,
         "settings": {"retention_days": 90},

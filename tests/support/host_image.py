@@ -22,6 +22,8 @@ from agent.packages.pins import LOCK_FILE, CannotPin, install, pins
 from agent.packages.runtime import CHECKOUT, CannotBuild
 
 SUITE = "bookworm"
+LATER_SUITE = "trixie"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 SUITE_PYTHON = "3.11"
 """The image's python3, which runs agents that are not installed as packages."""
 RUNTIME_SOURCES = ("agent/packages/build.py", "agent/packages/pins.py", "agent/packages/runtime.py")
@@ -99,8 +101,36 @@ def debian_packages(*names: str) -> Path:
     return once(f"packages-{SUITE}-{_digest(' '.join(names))}", partial(_download, names))
 
 
+def newer_containerd() -> Path:
+    """Return the package of containerd of a later release, which the hosts can install."""
+    folder = once(f"packages-{LATER_SUITE}-containerd", _download_later)
+    (package,) = folder.glob("*.deb")
+    return package
+
+
 def _download(names: Sequence[str], folder: Path) -> None:
-    argv = ["apt-get", "download", *names]
+    _apt(folder, "download", *names)
+
+
+def _download_later(folder: Path) -> None:
+    """Download with lists of packages of their own, as this machine is of another release."""
+    lists, sources = folder / "lists", folder / "sources.list"
+    (lists / "partial").mkdir(parents=True)
+    sources.write_text(f"deb [signed-by={KEYRING}] {_mirror()} {LATER_SUITE} main\n")
+    places = {
+        "Dir::Etc::SourceList": sources,
+        "Dir::Etc::SourceParts": "/dev/null",
+        "Dir::State::Lists": lists,
+        "Dir::Cache": folder,
+    }
+    flags = [f"--option={key}={value}" for key, value in places.items()]
+    _apt(folder, *flags, "update")
+    _apt(folder, *flags, "download", "containerd")
+    shutil.rmtree(lists)
+
+
+def _apt(folder: Path, *arguments: str) -> None:
+    argv = ["apt-get", *arguments]
     done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise MissingComponent(f"`{' '.join(argv)}` failed:\n{done.stderr}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from support.component_packages import serve
-from support.host_image import debian_packages, node_packages
+from support.host_image import debian_packages, newer_containerd, node_packages
 from support.hosts import Host
 from support.kubelet_hosts import CONTAINERD
 
@@ -85,10 +85,16 @@ class LibrarySite:
 
     def runtime(self) -> list[dict[str, Any]]:
         """The objects of runc, containerd and the network plugins."""
-        containerd = self._objects("containerd", packages=["containerd"])
-        containerd[0]["spec"]["files"][0]["content"]["inline"] = CONTAINERD.read_text()
         plugins = self._objects("cni", packages=["containernetworking-plugins"])
-        return [*self._objects("runc", packages=["runc"]), *containerd, *plugins]
+        return [*self._objects("runc", packages=["runc"]), *self.containerd(), *plugins]
+
+    def containerd(self, package: Path | None = None) -> list[dict[str, Any]]:
+        """The objects of containerd. Without a package it is the one of the hosts' release."""
+        text = package_version(package) if package else debian_version("containerd")
+        version = text.partition("~")[0]
+        made = self._objects("containerd", version=version, versions={"containerd": text})
+        made[0]["spec"]["files"][0]["content"]["inline"] = CONTAINERD.read_text()
+        return made
 
     def kubelet(self, version: str, archive: Archive) -> list[dict[str, Any]]:
         made = self._objects("kubelet", archive, version=version)
@@ -122,12 +128,13 @@ class LibrarySite:
         *,
         version: str = "",
         packages: list[str] | None = None,
+        versions: Mapping[str, str] | None = None,
         **values: str,
     ) -> list[dict[str, Any]]:
         """Return the component and its set, as `kubenode component library show` prints them."""
         url, sha256 = (archive.url, archive.sha256) if archive is not None else ("", "")
-        versions = {package: debian_version(package) for package in packages or ()}
-        edit = ComponentEdit(version, url, sha256, versions, values, SELECTOR)
+        named = versions or {package: debian_version(package) for package in packages or ()}
+        edit = ComponentEdit(version, url, sha256, named, values, SELECTOR)
         entry = edit_entry(find_entry(name), edit)
         component, component_set = plain(entry.component), plain(entry.component_set)
         component_set["spec"]["updateStrategy"] = BRISK
@@ -135,14 +142,18 @@ class LibrarySite:
 
 
 def serve_packages(host: Host) -> None:
-    """Let the host's apt offer the packages of the library."""
-    serve(host, _packages())
+    """Let the host's apt offer the packages of the library, and a newer containerd."""
+    serve(host, [*_packages(), newer_containerd()])
     host.run("apt-get", "update")
 
 
 def debian_version(package: str) -> str:
-    """Return the version of a package that the hosts' apt offers."""
+    """Return the version of a package of the hosts' release."""
     (file,) = (file for file in _packages() if file.name.startswith(f"{package}_"))
+    return package_version(file)
+
+
+def package_version(file: Path) -> str:
     argv = ["dpkg-deb", "--field", str(file), "Version"]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 

@@ -38,6 +38,8 @@ class Hosts:
     async def node(self, name: str, *, ready: bool = True, **metadata: Any) -> None:
         self._nodes[name] = ready
         spec = {"taints": metadata.pop("taints", [])}
+        if provider_id := metadata.pop("provider_id", ""):
+            spec["providerID"] = provider_id
         await self.kube.create(paths.nodes(), {**a_node(name, **metadata), "spec": spec})
         await self.ready(name, ready=ready)
 

@@ -144,7 +144,7 @@ class Site:
             for item in found["items"]:
                 name, spec = item["metadata"]["name"], item["spec"]
                 if spec.get("providerID", "") in self.cloud.instances and name not in self.joined:
-                    await self._join(name)
+                    await self._join(name, spec["providerID"])
             await asyncio.sleep(0.05)
 
     async def beat(self) -> None:
@@ -156,10 +156,10 @@ class Site:
                     await self._heartbeat(name)
                     await self.hosts.beat(name)
 
-    async def _join(self, name: str) -> None:
+    async def _join(self, name: str, provider_id: str) -> None:
         self.joined[name] = True, _now(self.kube)
         with suppress(AlreadyExists):
-            await self.hosts.node(name)
+            await self.hosts.node(name, provider_id=provider_id)
             await self.hosts.beat(name)
         await self._heartbeat(name)
 

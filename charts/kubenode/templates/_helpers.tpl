@@ -181,6 +181,7 @@ key keeps kubelet waiting. The token is good for Kube Defender alone: the API se
 {{/*
 A pod of a central program.
   root, part        and values of the part
+  program           of `kubenode run`, if it is not the part
   args              its flags, as YAML
   ports             {name: number}, beside metrics
   health            port of /healthz, /readyz and /metrics
@@ -219,7 +220,7 @@ spec:
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       args:
         - run
-        - {{ .part }}
+        - {{ .program | default .part }}
         - --log-json
         - --health-address=0.0.0.0
         - --health-port={{ .health }}
@@ -324,6 +325,15 @@ spec:
 {{- with .Values.providersSecret }}
 - --providers-file=/etc/kubenode/providers/providers.yaml
 {{- end }}
+{{- end }}
+
+{{- define "kubenode.autoscalerArgs" }}
+{{- include "kubenode.askerArgs" . }}
+- --autoscaler-address=0.0.0.0
+- --autoscaler-port=8089
+- --autoscaler-cert-file=/etc/kubenode/autoscaler/tls.crt
+- --autoscaler-key-file=/etc/kubenode/autoscaler/tls.key
+- --autoscaler-ca-file=/etc/kubenode/autoscaler/ca.crt
 {{- end }}
 
 {{/* Not empty where one replica answers, however many there are. Of the values of defender. */}}

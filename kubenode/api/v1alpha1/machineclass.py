@@ -4,12 +4,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StrictInt, WithJsonSchema
+from pydantic import Field, StrictInt, StringConstraints, WithJsonSchema
 
 from kubenode.api.base import API_VERSION, Model, PrinterColumn, Resource, ResourceInfo
 from kubenode.api.duration import Duration
 from kubenode.api.freeform import bounded_value
-from kubenode.api.meta import Condition, ObjectMeta
+from kubenode.api.meta import Condition, LabelValue, ObjectMeta
 
 MACHINE_CLASS_READY = "Ready"
 """Condition type: whether machines can be created (reasons ConfigInvalid, CredentialsInvalid)."""
@@ -51,6 +51,24 @@ class MachineClassLimits(Model):
     """Maximum number of machines of the class."""
 
 
+Quantity = Annotated[
+    str,
+    StringConstraints(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i)?$"),
+]
+"""Amount of a resource as in Kubernetes: `4`, `500m`, `16Gi`."""
+
+
+class MachineClassNode(Model):
+    """Node of a machine of the class. An autoscaler needs it while no machine of a set exists."""
+
+    labels: dict[str, LabelValue] = Field(default_factory=dict, max_length=64)
+    """Labels that the kubelet or the cloud sets, such as `node.kubernetes.io/instance-type`."""
+    capacity: dict[str, Quantity] = Field(max_length=64)
+    """Resources of the Node, such as `cpu` and `memory`. `pods` defaults to 110."""
+    allocatable: dict[str, Quantity] = Field(default_factory=dict, max_length=64)
+    """Resources for pods. A resource that is missing here is allocatable as a whole."""
+
+
 class MachineClassSpec(Model):
     """Settings of the class. The class hash covers `provider`, `failureDomain`, `config` and
     `userDataRef`."""
@@ -73,6 +91,8 @@ class MachineClassSpec(Model):
     """Maximum time for the host to join."""
     limits: MachineClassLimits = Field(default_factory=MachineClassLimits)
     """Limits on the machines of the class."""
+    node: MachineClassNode | None = None
+    """Node of a machine of the class, for autoscalers."""
 
     mutable: ClassVar[tuple[str, ...] | None] = (
         "failureDomain",
@@ -82,6 +102,7 @@ class MachineClassSpec(Model):
         "createTimeout",
         "nodeStartupTimeout",
         "limits",
+        "node",
     )
 
 

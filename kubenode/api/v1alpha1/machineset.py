@@ -41,6 +41,13 @@ class MachineSetConditionType(StrEnum):
     HEALTHY = "Healthy"
 
 
+MIN_AT_MOST_MAX = CelRule(
+    "!has(self.minReplicas) || self.minReplicas <= self.maxReplicas",
+    "greater than maxReplicas: raise maxReplicas, or lower minReplicas",
+    "minReplicas",
+)
+
+
 class ScaleInOrder(StrEnum):
     NEWEST = "Newest"
     OLDEST = "Oldest"
@@ -89,11 +96,34 @@ class MachineTemplate(Model):
     """Spec of the created Machines."""
 
 
+MachineName = Annotated[str, StringConstraints(min_length=1, max_length=253)]
+
+
 class ScaleIn(Model):
     """Removal of machines when the set shrinks."""
 
     order: ScaleInOrder = ScaleInOrder.NEWEST
     """Whether to remove the newest or the oldest machines first, if nothing else decides."""
+    machines: list[MachineName] = Field(default_factory=list, max_length=1000)
+    """Names of Machines to remove. They do not count for `replicas`, and the choice is final. Names
+    without a Machine have no effect."""
+
+
+class SetAutoscaling(Model):
+    """Limits within which an autoscaler changes `replicas`."""
+
+    min_replicas: StrictInt = Field(default=0, ge=0, le=LARGEST_SET)
+    """Minimum number of machines."""
+    max_replicas: StrictInt = Field(ge=0, le=LARGEST_SET)
+    """Maximum number of machines."""
+
+    cel: ClassVar[tuple[CelRule, ...]] = (MIN_AT_MOST_MAX,)
+
+    @model_validator(mode="after")
+    def _min_at_most_max(self) -> "SetAutoscaling":
+        if self.min_replicas > self.max_replicas:
+            raise MIN_AT_MOST_MAX.broken()
+        return self
 
 
 class UnhealthyCondition(Model):
@@ -162,6 +192,8 @@ class MachineSetSpec(Model):
     """Template of the created Machines."""
     scale_in: ScaleIn = Field(default_factory=ScaleIn)
     """Removal of machines when the set shrinks."""
+    autoscaling: SetAutoscaling | None = None
+    """Limits for `kubenode run autoscaler-provider`. Without them no autoscaler sees the set."""
     update_policy: UpdatePolicy = UpdatePolicy.ON_DELETE
     """Whether machines of an older class hash are replaced."""
     max_surge: Share = 1
@@ -174,6 +206,7 @@ class MachineSetSpec(Model):
         "replicas",
         "template",
         "scaleIn",
+        "autoscaling",
         "updatePolicy",
         "maxSurge",
         "health",

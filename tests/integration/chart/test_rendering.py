@@ -254,7 +254,7 @@ def test_no_caller_shows_its_full_token(helm: Helm) -> None:
             assert "--token-audience=kubenode-defender" in words
         if name.endswith("/kubenode-remedy"):
             assert "--host-doctor-token-audience=kubenode-host-doctor" in words
-    assert askers == 3, "remedy, machine and the test"
+    assert askers == 4, "remedy, machine, autoscaler and the test"
 
 
 def _tokens(spec: Object) -> dict[str, str]:
@@ -426,3 +426,38 @@ def test_insight_that_anybody_could_read_is_refused(
     helm: Helm, values: Object, message: str
 ) -> None:
     assert message in helm.refused({"insight": {"enabled": True, **values}})
+
+
+def test_the_autoscaler_provider_proves_itself_and_has_its_rights_and_its_policy(
+    helm: Helm,
+) -> None:
+    secret = {"autoscaler": {"enabled": True, "certificateSecret": "autoscaler-tls"}}
+    objects = helm.rendered(secret)
+    [container] = dict(pod_specs(objects))["Deployment/kubenode-system/kubenode-autoscaler"][
+        "containers"
+    ]
+    assert container["args"][:2] == ["run", "autoscaler-provider"]
+    assert "--autoscaler-ca-file=/etc/kubenode/autoscaler/ca.crt" in container["args"]
+    names = {ident(one) for one in objects}
+    assert "ClusterRole//kubenode-autoscaler" in names
+    assert "ValidatingAdmissionPolicyBinding//kubenode-autoscaler" in names
+    assert not {name for name in map(ident, helm.rendered({})) if "autoscaler" in name}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"autoscaler": {"enabled": True}}, "autoscaler.certificateSecret"),
+        (
+            {
+                "autoscaler": {"enabled": True, "certificateSecret": "tls"},
+                "machine": {"enabled": False},
+            },
+            "machine.enabled=true",
+        ),
+    ],
+)
+def test_an_autoscaler_provider_that_could_not_work_is_refused(
+    helm: Helm, values: Object, message: str
+) -> None:
+    assert message in helm.refused(values)

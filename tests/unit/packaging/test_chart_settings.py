@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kubenode.cli.autoscaler_settings import AutoscalerFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -20,6 +21,7 @@ SCHEMA = Path(__file__).parents[3] / "charts" / "kubenode" / "values.schema.json
         ("remedy", RemedyFlags),
         ("defender", DefenderFlags),
         ("machine", MachineFlags),
+        ("autoscaler", AutoscalerFlags),
         ("insight", InsightFlags),
     ],
 )

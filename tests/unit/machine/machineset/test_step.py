@@ -77,6 +77,25 @@ def test_scale_in_takes_first_what_is_to_be_deleted_first_then_the_failed_then_t
     ]
 
 
+def test_a_machine_that_the_spec_names_is_chosen_also_while_others_are_missing() -> None:
+    named = frozenset({"m0"})
+    assert plan(members(3), 2, chosen=named) == SetPlan(mark={"m0": SCALE_IN})
+    assert plan(members(3), 5, chosen=named) == SetPlan(mark={"m0": SCALE_IN})
+
+
+def test_a_named_machine_leaves_for_good_and_counts_for_no_replica() -> None:
+    found = [a_member("m0", leaving=SCALE_IN), a_member("m1", leaving=SCALE_IN), *members(4)[2:]]
+    assert plan(found, 2, chosen=frozenset({"m0", "m1"})) == SetPlan(remove=("m0", "m1"))
+    grown = plan(found, 3, chosen=frozenset({"m0", "m1"}))
+    assert grown == SetPlan(remove=("m0", "m1"), create=0)
+    assert plan(found, 3, chosen=frozenset({"m0"})) == SetPlan(unmark=("m1",))
+
+
+def test_no_other_machine_leaves_in_place_of_a_named_one_that_hands_are_kept_off() -> None:
+    found = [a_member("m0", hands_off=True), *members(3)[1:]]
+    assert plan(found, 2, chosen=frozenset({"m0"})) == SetPlan()
+
+
 def test_scale_in_takes_from_the_fullest_zone_before_age_decides() -> None:
     old, young = T0 - timedelta(days=1), T0
     found = [

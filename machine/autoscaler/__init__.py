@@ -1,0 +1,1 @@
+"""Node groups for Cluster Autoscaler: MachineSets behind its externalgrpc provider."""
