@@ -103,9 +103,8 @@ async def test_the_port_applies_replaces_and_deletes_on_a_real_server(
     applied = await member.apply(POLICY, manager="kubenode-captain", force=False)
     stored = await member.read(kind, name)
     assert stored is not None and stored["spec"] == applied["spec"]
-    changed = stored | {
-        "spec": stored["spec"] | {"nodes": {"selector": {"matchLabels": {"a": "b"}}}}
-    }
+    excluded = {"exclude": {"matchLabels": {"pool": "b"}}}
+    changed = stored | {"spec": stored["spec"] | excluded}
     labelled = changed | {"metadata": {"name": name, "labels": {"release": "b", "other": "c"}}}
     with pytest.raises(Conflict):
         await member.apply(labelled, manager="another", force=False)
@@ -116,6 +115,9 @@ async def test_the_port_applies_replaces_and_deletes_on_a_real_server(
     assert restored["metadata"]["uid"] == stored["metadata"]["uid"]
     with pytest.raises(Invalid):
         await member.apply(POLICY | {"spec": {"nodes": 3}}, manager="m", force=True)
+    newer = POLICY["spec"] | {"fieldOfALaterVersion": True}
+    with pytest.raises(Invalid):
+        await member.apply(POLICY | {"spec": newer}, manager="m", force=True)
     await member.delete(kind, name)
     await member.delete(kind, name)
     again = await member.replace(stored, manager="kubenode-captain")
