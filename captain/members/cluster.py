@@ -37,9 +37,7 @@ class Member(Protocol):
     def labels(self) -> Mapping[str, str]: ...
 
     async def read(self, kind: str, name: str) -> dict[str, Any] | None:
-        """Read an object from the API server. None: it does not exist, or its kind is not
-        served.
-        """
+        """Read an object live. None if it does not exist or the member serves no such kind."""
         ...
 
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> dict[str, Any]:

@@ -9,10 +9,16 @@ from support.member_world import MemberWorld
 
 
 @pytest.fixture(scope="session")
-def clusters(control_plane: ControlPlane) -> Iterator[MemberWorld]:
+def member_plane() -> Iterator[ControlPlane]:
     require(CONTROL_PLANE)
     with ControlPlane(controllers=False, scheduler=False) as member:
-        yield MemberWorld(control_plane, member)
+        yield member
+
+
+@pytest.fixture(scope="module")
+def clusters(control_plane: ControlPlane, member_plane: ControlPlane) -> MemberWorld:
+    """Captain's rights end with each file, as those of all programs do."""
+    return MemberWorld(control_plane, member_plane)
 
 
 @pytest.fixture
