@@ -4,7 +4,7 @@ A connection is built when it is first needed, and again as soon as the Secret h
 Calls that are under way end with the connection on which they began.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -55,7 +55,7 @@ class MemberConnection:
     expires_at: when its credentials expire, None if unknown.
     """
 
-    raw: bytes
+    raw: bytes = field(repr=False)
     kube: Kube | None
     problem: str = ""
     expires_at: datetime | None = None
@@ -101,9 +101,11 @@ class MemberConnections:
         return connection.kube
 
     def _read_secret(self, name: str, reference: str) -> bytes:
+        """Return the kubeconfig. Without a Secret, retire the connection of the last one."""
         secret = self._secrets.get(f"{self._namespace}/{reference}")
         if secret is not None:
             return secret.data.kubeconfig
+        self.drop(name)
         text = (
             f"namespace {self._namespace} has no Secret {reference} of type"
             f" {KUBECONFIG_SECRET_TYPE}; create it, or run `kubenode member import {name}`"

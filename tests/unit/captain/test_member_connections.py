@@ -72,8 +72,11 @@ async def test_a_paused_member_and_one_without_usable_credentials_raise_at_each_
     caches.clusters["east"] = cluster()
     caches.secrets[SECRET] = secret(b"a: b")
     assert caches.refuse() is MemberReason.INVALID_KUBECONFIG
+    caches.secrets[SECRET] = secret(kubeconfig("a"))
+    caches.connections.connect("east")
     del caches.secrets[SECRET]
     assert caches.refuse() is MemberReason.SECRET_MISSING
+    assert len(caches.connections) == 0, "a deleted credential is not kept"
 
 
 async def test_a_changed_secret_is_used_by_the_next_call_and_an_equal_one_keeps_the_client() -> (
