@@ -16,6 +16,7 @@ from devtools.generators import ROOT, run
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.app import app
 from kubenode.cli.autoscaler_settings import AutoscalerFlags
+from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -62,6 +63,7 @@ MODELS: dict[str, type[ProcessSettings]] = {
     "machine": MachineFlags,
     "autoscaler-provider": AutoscalerFlags,
     "insight": InsightFlags,
+    "captain": CaptainFlags,
 }
 TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
 

@@ -26,6 +26,7 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Stream", "The remedy operator with --stream-url.", ("kubenode_stream_",)),
     ("Node groups", "`kubenode run autoscaler-provider`.", ("kubenode_autoscaler_",)),
     ("Insight", "`kubenode run insight`.", ("kubenode_insight_",)),
+    ("Member clusters", "`kubenode run captain`.", ("kubenode_captain_",)),
     ("Processes", "Every process.", ("kubenode_",)),
 )
 """Title, programs, and beginnings of metric names. The first part that fits has the metric."""

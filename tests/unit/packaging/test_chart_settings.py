@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kubenode.cli.autoscaler_settings import AutoscalerFlags
+from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -23,6 +24,7 @@ SCHEMA = Path(__file__).parents[3] / "charts" / "kubenode" / "values.schema.json
         ("machine", MachineFlags),
         ("autoscaler", AutoscalerFlags),
         ("insight", InsightFlags),
+        ("captain", CaptainFlags),
     ],
 )
 def test_the_chart_accepts_the_names_of_settings_alone(

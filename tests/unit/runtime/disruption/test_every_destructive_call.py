@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[4]
-PACKAGES = ("agent", "defender", "machine", "remedy", "kubenode/cli", "kubenode/runtime")
+PACKAGES = ("agent", "captain", "defender", "machine", "remedy", "kubenode/cli", "kubenode/runtime")
 METHODS = frozenset({"off", "reset", "replace", "operate", "reboot", "delete"})
 EXECUTORS = re.compile(r"provider|host|gpu|bus|inner|instance|cloud|machine_?access")
 """Names of what executes: providers' ports, an agent's host, its devices."""
@@ -43,6 +43,7 @@ BEHIND = {
     # A person's own words.
     "kubenode/cli/machine_export.py::Exporter._give_up::delete": "a person deletes the Machine",
     "kubenode/cli/machine_export.py::Exporter._lease::delete": "the Lease of its agent",
+    "kubenode/cli/member_import.py::_delete_path::delete": "a person removes a member",
     "kubenode/cli/uninstall.py::Uninstaller._delete::delete": "a person takes KubeNode off",
 }
 
