@@ -1,4 +1,4 @@
-"""Condition types that detectors are known to write, and their polarity.
+"""Condition types that detectors are known to write. rules.polarity has their polarity.
 
 Sources: kubernetes.io (Node conditions); node-problem-detector config/ (Apache-2.0);
 aws/eks-node-monitoring-agent pkg/reasons (Apache-2.0); MicrosoftDocs/azure-aks-docs (CC BY 4.0);

@@ -96,7 +96,7 @@ NORMAL = frozenset(
         "DeletingNode",
     }
 )  # fmt: skip
-"""Reasons of Events with type Normal, by the kubelet, node controllers and node-problem-detector."""
+"""Reasons of Events with type Normal: kubelet, node controllers, node-problem-detector."""
 _COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}
 
 

@@ -11,8 +11,8 @@ from rules.atoms import read
 from rules.facts import EventFact, FactSet
 from rules.leaves.result import LeafReading
 from rules.leaves.unread import LASTS, WITHIN, UnreadReports, index_evidence
-from rules.lint.conditions import EKS, HEALTHY_WHEN_TRUE, KNOWN
-from rules.polarity import faulty_status
+from rules.lint.conditions import KNOWN
+from rules.polarity import EKS, HEALTHY_WHEN_TRUE, faulty_status
 from rules.program import compile_program
 from rules.truth import Truth
 
