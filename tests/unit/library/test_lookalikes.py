@@ -1,0 +1,45 @@
+"""Benign look-alikes change nothing: planned work, boots and applications that report like faults."""
+
+from collections.abc import Iterator
+
+import pytest
+from support.lookalikes import LookAlike, acted_on, look_alikes
+
+from kubenode.cli.library import library
+from rules.diagnose import Diagnoser
+
+STORIES = look_alikes()
+RULES = library()
+
+
+@pytest.fixture(scope="module")
+def diagnoser() -> Diagnoser:
+    return Diagnoser()
+
+
+def told(stories: list[LookAlike], diagnoser: Diagnoser) -> list[str]:
+    found = acted_on(stories, RULES, diagnoser)
+    return [f"{story.name} ({story.source}): {job.remedier}" for story, job in found]
+
+
+def test_no_rule_acts_on_a_benign_look_alike(diagnoser: Diagnoser) -> None:
+    assert told(STORIES, diagnoser) == []
+
+
+def test_no_rule_acts_on_a_benign_look_alike_without_one_of_its_signals(
+    diagnoser: Diagnoser,
+) -> None:
+    assert told([v for story in STORIES for v in story.variants()], diagnoser) == []
+
+
+def faults() -> Iterator[LookAlike]:
+    """Stories whose marks of planned work are taken away."""
+    for story in STORIES:
+        if any(story.look.get(part) for part in ("taints", "labels", "annotations")):
+            yield LookAlike(story.name, story.source, {}, story.signals)
+
+
+def test_most_look_alikes_are_acted_on_without_their_marks(diagnoser: Diagnoser) -> None:
+    unmarked = list(faults())
+    named = {story.name for story, _ in acted_on(unmarked, RULES, diagnoser)}
+    assert len(named) >= len(unmarked) * 2 // 3
