@@ -5,16 +5,20 @@ healthy nodes beside it.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ruamel.yaml import YAML
 from support.benign import acts
 
 from kubenode.api.v1alpha1 import NodeRemedier
+from kubenode.cli.library import rules_from
 from rules.diagnose import Diagnoser
+from simulation.replay.moments import instant
 from simulation.replay.records import JobRecord
 from simulation.replay.signals import NodeSnapshot
+from simulation.replay.testfile import RuleTestCase
 from simulation.replay.timeline import Entry, entry
 from simulation.replay.world import World
 
@@ -60,7 +64,7 @@ class LookAlike:
 
 
 def look_alikes() -> list[LookAlike]:
-    rows = yaml.safe_load(TABLE.read_text())
+    rows = YAML(typ="safe").load(TABLE)
     return [
         LookAlike(
             f"{row['class']} {number}",
@@ -88,3 +92,35 @@ def acted_on(
     for job in world.jobs:
         if acts(job):
             yield by_node.get(job.node, calm), job
+
+
+def acted_on_marked(case: RuleTestCase, marks: dict[str, Any]) -> Iterator[JobRecord]:
+    """Yield the jobs that act in a rule's own test, with marks of planned work on every Node."""
+    world = World(_rules(tuple(case.rules)), start=case.start, unlimited=True)
+    end = case.start
+    for nodes in case.test.nodes:
+        for name, look in nodes.list_snapshots(case.start):
+            if not nodes.absent:
+                world.add_node(
+                    name, NodeSnapshot.model_validate(_marked(look, marks)), pods=nodes.pods
+                )
+            if nodes.probes:
+                world.answer(name, nodes.probes)
+    world.feed(*case.test.timeline)
+    for expect in case.test.expect:
+        end = max(end, instant(expect.at, case.start))
+    world.run_until(end)
+    yield from (job for job in world.jobs if acts(job))
+
+
+def _marked(look: NodeSnapshot, marks: dict[str, Any]) -> dict[str, Any]:
+    body = look.model_dump(exclude_unset=True, by_alias=True)
+    for part, more in marks.items():
+        old = body.get(part)
+        body[part] = {**(old or {}), **more} if isinstance(more, dict) else [*(old or []), *more]
+    return body
+
+
+@cache
+def _rules(paths: tuple[Path, ...]) -> list[NodeRemedier]:
+    return rules_from(paths)
