@@ -92,8 +92,8 @@ FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
 """Annotations or labels with the values that mark active work. Without values, presence marks it.
 """
 DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
-"""Annotation of OpenShift's machine-config operator: `drain-HASH` from its request for a drain until
-it asks for `uncordon-HASH`.
+"""Annotation of OpenShift's machine-config operator: `drain-HASH` from its request for a drain
+until it asks for `uncordon-HASH`.
 """
 
 

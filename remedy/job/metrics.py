@@ -88,18 +88,18 @@ class HoldCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         now = self._clock.now()
-        held = dict.fromkeys((*sorted(REASONS), OTHER), 0.0)
-        waiting = {NO_VERDICT: 0.0, **held}
+        cordoned = dict.fromkeys((*sorted(REASONS), OTHER), 0.0)
+        waiting = {NO_VERDICT: 0.0, **cordoned}
         for job in self._jobs():
             if (wait := _wait(job)) is None:
                 continue
             reason, since = wait
-            oldest = held if job.status.owned.cordon else waiting
+            oldest = cordoned if job.status.owned.cordon else waiting
             oldest[reason] = max(oldest.get(reason, 0.0), (now - (since or now)).total_seconds())
         yield _gauge(
             "kubenode_job_held_oldest_seconds",
             "Longest current wait in seconds of a job that cordons its node, by reason.",
-            held,
+            cordoned,
         )
         yield _gauge(
             "kubenode_job_waiting_oldest_seconds",
