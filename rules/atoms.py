@@ -36,6 +36,7 @@ from rules.leaves.hostevent import host_event
 from rules.leaves.metadata import annotation, label, taint
 from rules.leaves.pattern import finds_pattern
 from rules.leaves.result import LeafReading
+from rules.leaves.unread import UnreadReports, unread
 from rules.sources import stale_source
 from rules.truth import Truth
 
@@ -61,29 +62,35 @@ class CountedFact:
     leaf: FactLeaf
 
 
-Atom = AnyLeaf | CountedFact
+Atom = AnyLeaf | CountedFact | UnreadReports
 """A leaf as a program reads it from a node's facts."""
 
 
 def read(leaf: Atom, facts: FactSet, now: datetime) -> LeafReading:
     """Read `leaf` on these facts at `now`.
 
-    A bare leaf `<group>.sameFault` is unknown: it must be read as the CountedFact of its rule.
+    A bare leaf `<group>.sameFault` is unknown: it must be read as the CountedFact of its rule. So
+    is one of rules.leaves.unread: its UnreadReports know the rules of the program.
     """
     if not facts.fresh:
-        about = subject(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
+        about = subject(_leaf_of(leaf))
         return LeafReading(Truth.UNKNOWN, about, "is not known: the cache is stale")
     if facts.stale and not isinstance(leaf, CountedFact):
-        source = stale_source(leaf, facts)
+        plain = _leaf_of(leaf)
+        source = stale_source(plain, facts)
         if source:
             says = f"is not known: the cache of {source} is stale"
-            return LeafReading(Truth.UNKNOWN, subject(leaf), says)
+            return LeafReading(Truth.UNKNOWN, subject(plain), says)
     return _READ[type(leaf)](leaf, facts, now)
 
 
 def describe(leaf: Atom) -> str:
     """Describe the leaf in a few words, such as `condition KernelDeadlock=True for 30s`."""
-    return describe_leaf(leaf.leaf if isinstance(leaf, CountedFact) else leaf)
+    return describe_leaf(_leaf_of(leaf))
+
+
+def _leaf_of(atom: Atom) -> AnyLeaf:
+    return atom.leaf if isinstance(atom, CountedFact | UnreadReports) else atom
 
 
 def _counted(atom: CountedFact, facts: FactSet, now: datetime) -> LeafReading:
@@ -106,4 +113,5 @@ _READ: Mapping[type, Callable[[Any, FactSet, datetime], LeafReading]] = {
     ProbeLeaf: probe,
     AbsentLeaf: _absent,
     CountedFact: _counted,
+    UnreadReports: unread,
 }

@@ -65,6 +65,20 @@ _NODE = (
     Builtin("node.osImage", "text", "", "operating system image"),
     Builtin("node.runtimeVersion", "text", "", "container runtime and its version"),
     Builtin("node.gpuCount", "number", "devices", "GPUs that the node reports"),
+    Builtin(
+        "node.unreadConditions",
+        "number",
+        "conditions",
+        "faulty for 30 minutes, and not named in `when` of any rule that selects the node",
+        "passes",
+    ),
+    Builtin(
+        "node.unreadWarnings",
+        "number",
+        "reasons",
+        "of Warning Events about the node, three within an hour, that no such rule names",
+        "passes",
+    ),
 )
 GROUPS = ("zone", "rack", "pool", "vmHost", "cluster")
 CAUSES = ("kernel", "image", "componentRevision")
@@ -103,6 +117,8 @@ GROWING = frozenset(b.name for b in BUILTIN.values() if b.time == "grows")
 """Facts that grow by one each second. Two values that differ by the elapsed time are the same
 fact.
 """
+UNREAD = frozenset({"node.unreadConditions", "node.unreadWarnings"})
+"""Facts that a program reads of its own rules: rules.leaves.unread."""
 SAME_FAULT = frozenset(name for name in BUILTIN if name.endswith(".sameFault"))
 """Facts that are counted for each rule separately: FactSet.same_fault."""
 

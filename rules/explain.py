@@ -5,7 +5,7 @@ of a wider scope are read from FactSet.inferred. `explained` returns data, `expl
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -22,6 +22,7 @@ from rules.leaves.compare import PROBE
 from rules.leaves.describe import windowed
 from rules.leaves.result import earliest
 from rules.leaves.state import STALE, ago, state
+from rules.leaves.unread import UnreadReports
 from rules.leaves.window import DUSK, opens_at
 from rules.program import RuleProgram, RuleVersion, stored_facts
 from rules.truth import Truth
@@ -141,7 +142,7 @@ def explained(
     about = (rule.metadata.name, spec.mode.value, facts.node, now)
     if not spec.nodes.matches(dict(facts.labels)):
         return RuleExplanation(*about, selected=False)
-    reader = _TreeReader(facts, now, _inferring(program))
+    reader = _TreeReader(facts, now, program)
     evidence = reader.tree(spec.when, rule)
     guards = reader.tree(spec.unless, rule) if spec.unless is not None else None
     missing_ = tuple(dict.fromkeys(_sentences(evidence, Truth.TRUE)))
@@ -196,7 +197,7 @@ def explain_tree(
     """Explain an expression. rule: the expression's rule, for counts that differ from rule to
     rule.
     """
-    return _TreeReader(facts, now, _inferring(program)).tree(expression, rule)
+    return _TreeReader(facts, now, program).tree(expression, rule)
 
 
 def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[LeafReading]:
@@ -205,10 +206,10 @@ def missing(tree: Explained, wanted: Truth = Truth.TRUE) -> list[LeafReading]:
 
 
 class _TreeReader:
-    def __init__(
-        self, facts: FactSet, now: datetime, inferring: Mapping[str, list[RuleVersion]]
-    ) -> None:
-        self._facts, self._now, self._inferring = facts, now, inferring
+    def __init__(self, facts: FactSet, now: datetime, program: RuleProgram | None) -> None:
+        self._facts, self._now, self._inferring = facts, now, _inferring(program)
+        atoms = program.atoms if program is not None else ()
+        self._unread = {a.leaf.name: a.evidence for a in atoms if isinstance(a, UnreadReports)}
 
     def tree(self, expression: Expression, rule: NodeRemedier | None) -> Explained:
         if (leaf := expression.leaf) is not None:
@@ -227,6 +228,8 @@ class _TreeReader:
             return self._derived(leaf)
         if isinstance(leaf, FactLeaf) and leaf.name in SAME_FAULT and rule is not None:
             atom = CountedFact(_counted_as(rule, self._facts), leaf)
+        elif isinstance(leaf, FactLeaf) and leaf.name in self._unread:
+            atom = UnreadReports(leaf, self._unread[leaf.name])
         reading = read(atom, self._facts, self._now)
         stands = state(leaf, reading, self._facts, self._now)
         return Explained(describe(leaf), reading.truth, reading, (), stands)

@@ -27,6 +27,7 @@ from rules.builtin import MAINTENANCE_UNTIL
 from rules.engines.port import UNKNOWN, Vector
 from rules.facts import ConditionFact, EventFact, FactSet
 from rules.leaves.event import fits
+from rules.leaves.unread import UnreadReports, counts
 from rules.program import RuleProgram
 
 Part = tuple[str, str]
@@ -68,6 +69,9 @@ class Touched:
         for slot, leaf in self._event_leaves:
             self._of_reason.setdefault(leaf.reason, []).append((slot, leaf))
         self._events_read: dict[tuple[str, str, str, str], frozenset[int]] = {}
+        self._unread = [
+            n for n, atom in enumerate(program.atoms) if isinstance(atom, UnreadReports)
+        ]
         self._alerts = slots.get("alerts", {}).get("", [])
         self._sources = slots.get("sources_alive_at", {}).get("", [])
 
@@ -96,8 +100,10 @@ class Touched:
                 changed.update(slots)
         if self._conditions or self._any_condition:
             self._in_conditions(old.conditions, new.conditions, vector, changed)
-        if self._event_leaves and old.events != new.events:
+        if (self._event_leaves or self._unread) and old.events != new.events:
             self._in_events(old.events, new.events, changed)
+        if self._unread and old.labels != new.labels:
+            changed.update(self._unread)
         if self._alerts:
             self._in_alerts(old, new, vector, changed)
         if self._sources and old.sources_alive_at != new.sources_alive_at:
@@ -135,10 +141,15 @@ class Touched:
         before, after = {id(e) for e in old}, {id(e) for e in new}
         for event in old:
             if id(event) not in after:
-                changed.update(self._readers(event))
+                self._event_changed(event, changed)
         for event in new:
             if id(event) not in before:
-                changed.update(self._readers(event))
+                self._event_changed(event, changed)
+
+    def _event_changed(self, event: EventFact, changed: set[int]) -> None:
+        changed.update(self._readers(event))
+        if self._unread and counts(event):
+            changed.update(self._unread)
 
     def _readers(self, event: EventFact) -> frozenset[int]:
         """Return the atoms that match such an Event; all Event atoms for a forgotten one."""
@@ -167,6 +178,8 @@ def _parts(atom: Atom) -> Iterator[Part]:
         case AbsentLeaf(leaf=inner):
             yield from _parts(inner)
             yield from _absence_parts(inner)
+        case UnreadReports():
+            yield "conditions", ""
         case CountedFact(leaf=counted):
             yield ("same_fault" if counted.within is None else "onsets"), ""
         case ConditionLeaf(type=name):

@@ -20,7 +20,7 @@ from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, ProbeLeaf
 from kubenode.runtime.collector import paused_collector
 from rules.atoms import AnyLeaf, Atom, CountedFact
-from rules.builtin import SAME_FAULT
+from rules.builtin import SAME_FAULT, UNREAD
 from rules.checks import check
 from rules.disjuncts import (
     Disjunct,
@@ -33,6 +33,7 @@ from rules.disjuncts import (
     slots_of,
 )
 from rules.inference import facts_of, faults, fits, inferring, levels, stored_facts
+from rules.leaves.unread import UnreadReports, index_evidence
 from rules.rule import CompileError, RuleVersion
 
 __all__ = [
@@ -145,6 +146,7 @@ class _Compiler:
     def __init__(self, rules: Sequence[RuleVersion]) -> None:
         self._rules, self._inferring = rules, inferring(rules)
         self._stored = stored_facts(rules)
+        self._evidence = index_evidence(rule.remedier for rule in rules)
         self._atoms: dict[str, int] = {}
         self._leaves: list[Atom] = []
         self._derived: dict[str, int] = {}
@@ -196,12 +198,14 @@ class _Compiler:
             return self._atom_slot(leaf)
         if leaf.name in SAME_FAULT:
             return self._atom_slot(CountedFact(rule.id, leaf))
+        if leaf.name in UNREAD:
+            return self._atom_slot(UnreadReports(leaf, self._evidence))
         if leaf.name in self._inferring and leaf.name not in self._stored:
             return -1 - self._derived_slot(leaf)
         return self._atom_slot(leaf)
 
     def _atom_slot(self, atom: Atom) -> int:
-        leaf = atom.leaf if isinstance(atom, CountedFact) else atom
+        leaf = atom.leaf if isinstance(atom, CountedFact | UnreadReports) else atom
         prefix = f"{atom.rule} " if isinstance(atom, CountedFact) else ""
         key = f"{prefix}{type(leaf).__name__}{leaf.model_dump_json(by_alias=True)}"
         if key not in self._atoms:

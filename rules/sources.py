@@ -29,6 +29,8 @@ def sources_of(leaf: Leaf | AbsentLeaf) -> frozenset[str]:
             return sources_of(leaf.leaf)
         case HostEventLeaf() | AlertLeaf() | FactLeaf(name="maintenance.active"):
             return frozenset({HOST_EVENTS})
+        case FactLeaf(name="node.unreadWarnings"):
+            return frozenset({EVENTS})
         case EventLeaf():
             # HostEvents are Events of a node too, with their class as reason.
             both = leaf.reason is None or leaf.reason in _CLASSES

@@ -65,7 +65,11 @@ def clock() -> Answer:
 def disk(root: str = "/") -> Answer:
     """Usage of the file system of the images, of the space that users may use, as df(1) counts."""
     files = HostRoot(root)
-    have = files.statvfs(next(folder for folder in IMAGE_FOLDERS if files.is_dir(folder)))
+    return usage(files.statvfs(next(folder for folder in IMAGE_FOLDERS if files.is_dir(folder))))
+
+
+def usage(have: os.statvfs_result) -> Answer:
+    """Return the usage of a file system, and whether it leaves the space that kubelets want."""
     usable = have.f_blocks - have.f_bfree + have.f_bavail
     used = 100.0 * (1 - have.f_bavail / usable) if usable else 100.0
     answer: dict[str, Value] = {"used_pct": round(used, 1)}

@@ -80,10 +80,20 @@ FOREIGN_LABELS: Mapping[str, frozenset[str]] = {
     "nvidia.com/ofed-driver-upgrade-state": _DRIVER_UPGRADE,
     # CAST AI, with the reason as its value
     "autoscaling.cast.ai/draining": frozenset(),
+    # MIG manager of NVIDIA: it stops GPU pods, resets GPUs and perhaps boots
+    "nvidia.com/mig.config.state": frozenset({"pending", "rebooting"}),
+    # GKE while it maintains the host of a node with GPUs or TPUs
+    "cloud.google.com/active-node-maintenance": frozenset({"ONGOING"}),
+    # machine-controller-manager of Gardener updates the node in place
+    "node.machine.sapcloud.io/selected-for-update": frozenset({"true"}),
     # GKE before it drains for an upgrade or a smaller pool
     "operation.gke.io/type": frozenset({"drain"}),
 }
 """Annotations or labels with the values that mark active work. Without values, presence marks it.
+"""
+DESIRED_DRAIN = "machineconfiguration.openshift.io/desiredDrain"
+"""Annotation of OpenShift's machine-config operator: `drain-HASH` from its request for a drain
+until it asks for `uncordon-HASH`.
 """
 
 
@@ -101,4 +111,4 @@ def foreign_mark(
         for key, busy in known.items():
             if key in marks and (not busy or marks[key] in busy):
                 return key
-    return ""
+    return DESIRED_DRAIN if annotations.get(DESIRED_DRAIN, "").startswith("drain-") else ""

@@ -1,6 +1,7 @@
 """The metrics of the job controller. Labels come from closed sets and start at zero."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily
@@ -13,6 +14,10 @@ from remedy.job.steps.table import STEP_ACTS
 
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 14400)
 OTHER = "other"
+NO_VERDICT = "NoVerdict"
+"""Reason of a job that waits for a permit and has had no verdict on it yet."""
+FOR_PERSONS = frozenset({JobPhase.AWAITING_APPROVAL, JobPhase.NEEDS_HUMAN})
+"""Phases of jobs that wait for a person, with alerts of their own."""
 REASONS = frozenset(str(reason) for reason in (*HoldReason, *Reason))
 """Reasons for which a job may wait; a reason of another version counts as OTHER."""
 
@@ -72,8 +77,10 @@ class JobMetrics:
 
 
 class HoldCollector(Collector):
-    """Collects how long jobs that cordoned their nodes have been on hold, read when the page is
-    requested.
+    """Collects how long jobs have been on hold, read when the page is requested: those that
+    cordoned their nodes, and those that have nothing on their nodes.
+
+    Jobs that wait for a person are not on hold: their phases show them.
     """
 
     def __init__(self, jobs: Callable[[], Iterable[RemedyOperationJob]], clock: Clock) -> None:
@@ -81,22 +88,45 @@ class HoldCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         now = self._clock.now()
-        oldest = dict.fromkeys((*sorted(REASONS), OTHER), 0.0)
+        cordoned = dict.fromkeys((*sorted(REASONS), OTHER), 0.0)
+        waiting = {NO_VERDICT: 0.0, **cordoned}
         for job in self._jobs():
-            status = job.status
-            if status.hold is None or not status.owned.cordon or status.phase.closed:
+            if (wait := _wait(job)) is None:
                 continue
-            seconds = (now - (status.hold.since or now)).total_seconds()
-            reason = _label(status.hold.reason)
-            oldest[reason] = max(oldest[reason], seconds)
-        family = GaugeMetricFamily(
+            reason, since = wait
+            oldest = cordoned if job.status.owned.cordon else waiting
+            oldest[reason] = max(oldest.get(reason, 0.0), (now - (since or now)).total_seconds())
+        yield _gauge(
             "kubenode_job_held_oldest_seconds",
             "Longest current wait in seconds of a job that cordons its node, by reason.",
-            labels=["reason"],
+            cordoned,
         )
-        for reason, seconds in oldest.items():
-            family.add_metric([reason], seconds)
-        yield family
+        yield _gauge(
+            "kubenode_job_waiting_oldest_seconds",
+            "Longest current wait in seconds of a job that does not cordon its node, by reason.",
+            waiting,
+        )
+
+
+def _wait(job: RemedyOperationJob) -> tuple[str, datetime | None] | None:
+    """Return the reason for which a job waits, and since when; None if it does not wait, or waits
+    for a person.
+    """
+    status = job.status
+    if status.phase.closed or (not status.owned.cordon and status.phase in FOR_PERSONS):
+        return None
+    if status.hold is not None:
+        return _label(status.hold.reason), status.hold.since
+    if status.phase is JobPhase.AWAITING_PERMIT and not status.owned.cordon:
+        return NO_VERDICT, status.timeline.job_created or job.metadata.creation_timestamp
+    return None
+
+
+def _gauge(name: str, text: str, by_reason: Mapping[str, float]) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, text, labels=["reason"])
+    for reason, seconds in by_reason.items():
+        family.add_metric([reason], seconds)
+    return family
 
 
 def _label(reason: str) -> str:

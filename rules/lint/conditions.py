@@ -1,4 +1,4 @@
-"""Condition types that detectors are known to write, and their polarity.
+"""Condition types that detectors are known to write. rules.polarity has their polarity.
 
 Sources: kubernetes.io (Node conditions); node-problem-detector config/ (Apache-2.0);
 aws/eks-node-monitoring-agent pkg/reasons (Apache-2.0); MicrosoftDocs/azure-aks-docs (CC BY 4.0);
@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Collection
 
 from rules.lint.name_tables import split_names
+from rules.polarity import EKS
 
 KUBELET = frozenset({"Ready", "MemoryPressure", "DiskPressure", "PIDPressure"})
 OTHERS_OF_KUBERNETES = frozenset({"NetworkUnavailable", "OutOfDisk", "EtcdIsVoter"})
@@ -18,9 +19,6 @@ NPD = split_names(
     " FrequentUnregisterNetDevice KernelDeadlock XfsShutdown CperHardwareErrorFatal"
     " ReadonlyFilesystem FrequentKubeletRestart FrequentDockerRestart FrequentContainerdRestart"
     " KubeProxyUnhealthy"
-)
-EKS = split_names(
-    "AcceleratedHardwareReady ContainerRuntimeReady KernelReady NetworkingReady StorageReady"
 )
 AKS = split_names(
     "FilesystemCorruptionProblem KubeletProblem ContainerRuntimeProblem VMEventScheduled GPUMissing"
@@ -59,9 +57,6 @@ OURS = split_names(
 )
 """Types of the agent for which no vendor has a name. For others it uses the vendor's name."""
 KNOWN = KUBELET | OTHERS_OF_KUBERNETES | NPD | EKS | AKS | ACK | NVSENTINEL | TKE | CCE | OURS
-
-HEALTHY_WHEN_TRUE = EKS | {"Ready", "EtcdIsVoter"}
-"""Types that are healthy when True. All others are healthy when False."""
 
 LATCHED = (
     split_names(

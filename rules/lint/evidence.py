@@ -14,11 +14,12 @@ from kubenode.api.v1alpha1.leaves import (
     TaintLeaf,
 )
 from rules.builtin import SAME_FAULT
-from rules.lint.conditions import HEALTHY_WHEN_TRUE, KNOWN, LATCHED, near
+from rules.lint.conditions import KNOWN, LATCHED, near
 from rules.lint.finding import Remark
 from rules.lint.name_tables import split_names
 from rules.lint.proof import Inferred
 from rules.lint.walk import LeafPlace, field_of, members, places
+from rules.polarity import HEALTHY_WHEN_TRUE
 
 GUARDS = split_names(
     "maintenance.active time.inWindow node.foreignOwner node.cordonedBy node.attempts24h"

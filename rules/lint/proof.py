@@ -16,10 +16,11 @@ from kubenode.api.v1alpha1.leaves import (
     Leaf,
     ProbeLeaf,
 )
-from rules.lint.conditions import HEALTHY_WHEN_TRUE, LATCHED
+from rules.lint.conditions import LATCHED
 from rules.lint.finding import Remark
 from rules.lint.name_tables import split_names
 from rules.lint.walk import LeafPlace, members, places
+from rules.polarity import HEALTHY_WHEN_TRUE
 
 Inferred = Mapping[str, Expression]
 """Derived fact to the evidence of a rule that infers it."""

@@ -1,64 +1,48 @@
 """Builds the answers of probes for a case.
 
-The fields of `ready` and `disk.data_volumes` are computed by production code from a described Node,
-its pods and its mount table. The other fields have the values of the case, if an agent or the
-operator declares them (`is_produced`): no other value reaches a rule. A field that the case does
-not give has no answer, so it is unknown.
+The fields of `ready` are computed by production code from a described Node and its pods, those of
+an agent from a described host (simulation.cases.host). The others (_DECLARED) have the values of
+the case, if an agent or the operator declares them (`is_produced`): no other value reaches a rule.
+A dead agent answers nothing. A field that the case does not give is unknown.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
-from agent.detectors.checks.host.mounts import TABLE
-from agent.probes import readings
 from agent.probes.host import PRODUCED as OF_AGENTS
 from kubenode.api.meta import format_time
 from remedy.hostprobes.answer_writer import OVERDUE, ready
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from remedy.hostprobes.gangs import GANG_MARKS
 from rules.facts import Value
-from simulation.cases.form import Case, CaseWorkload, ConditionSignal, Facts
+from simulation.cases.form import Case, CaseWorkload, ConditionSignal
+from simulation.cases.host import host_answers
 
-TIME_UNITS = frozenset({"chronyd", "chrony", "ntpd", "ntp", "ntpsec", "systemd-timesyncd"})
-STATES = {"failed_after_restart": "error"}
-"""States of the runtime that an agent reports as another one: the unit does not run."""
-POINTS = {"root": "/", "runtime": "/var/lib/containerd", "data_volume": "/var/lib/kubelet/pods/x"}
-_SAME: Mapping[str, str] = {
+_DECLARED: Mapping[str, str] = {
     "agent": "host.agent",
     "kubelet_state": "host.kubelet_state",
     "runtime_state": "host.runtime_state",
-    "platform": "host.platform",
-    "d_state_process": "host.d_state_process",
-    "pid_max": "host.pid_max",
-    "cgroup_count": "host.cgroup_count",
-    "inotify_watches_max": "host.inotify_watches_max",
-    "netns_count_high": "host.netns_count_high",
     "cloud_state": "power.cloud_state",
     "write_test": "write.write_test",
     "write_test_path": "write.write_test_path",
-    "disk_used_pct": "disk.used_pct",
-    "inodes_used_pct": "disk.inodes_used_pct",
-    "disk_space_ok": "disk.space_ok",
     "images_unused_bytes": "disk.images_unused_bytes",
-    "clock_synchronized": "clock.synchronized",
-    "boot_clock_wrong": "clock.boot_clock_wrong",
 }
-"""Facts of the case that equal the field of a probe."""
+"""Facts of the case that equal the field of a probe: what an agent only finds out on a network, by
+a write to a read-only file system, or of a runtime or provider. A program must declare the value.
+"""
 
 
 def answers(case: Case) -> dict[str, Value]:
     """Return the answers for the case's node, by `probe.field`."""
     facts = case.facts
     by_field: dict[str, Value | None] = {
-        field: getattr(facts, fact) for fact, field in _SAME.items()
+        field: getattr(facts, fact) for fact, field in _DECLARED.items()
     }
-    by_field["host.runtime_state"] = STATES.get(facts.runtime_state or "", facts.runtime_state)
-    by_field["host.time_unit"] = _time_unit(facts.units)
-    by_field["clock.offset_s"] = None if facts.clock_offset_s is None else abs(facts.clock_offset_s)
-    by_field["disk.data_volumes"] = _data_volumes(facts)
+    by_field |= host_answers(facts)
+    if facts.agent == "dead":
+        by_field = {name: value for name, value in by_field.items() if name not in OF_AGENTS}
+        by_field["host.agent"] = facts.agent
     by_field |= _ready(case)
     return {
         field: value
@@ -73,28 +57,6 @@ def is_produced(field: str, value: Value) -> bool:
         return False
     choices = (*OF_AGENTS.get(field, ()), *OF_THE_OPERATOR.get(field, ()))
     return not choices or value in choices
-
-
-def _time_unit(units: Mapping[str, str]) -> Value | None:
-    """Return the state of time synchronisation: a running daemon decides, else a failed one."""
-    states = {state for unit, state in units.items() if unit.split(".")[0] in TIME_UNITS}
-    return next((state for state in ("active", "failed", "inactive") if state in states), None)
-
-
-def _data_volumes(facts: Facts) -> Value | None:
-    """Return what the agent would read in the mount table of a host with the case's devices."""
-    if not facts.device_role:
-        return None
-    devices = {"root-disk": "root"} | facts.device_role
-    lines = [
-        f"{number} 1 8:{number} / {POINTS[role]} rw - ext4 /dev/{name} rw\n"
-        for number, (name, role) in enumerate(devices.items())
-    ]
-    with tempfile.TemporaryDirectory() as root:
-        table = Path(root, TABLE)
-        table.parent.mkdir(parents=True)
-        table.write_text("".join(lines))
-        return readings.has_data_volumes(root)
 
 
 def _ready(case: Case) -> dict[str, Value | None]:

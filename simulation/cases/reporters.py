@@ -30,6 +30,13 @@ _BY_COMPONENT = {
     ),
     "node-controller": ("NodeNotReady", "NodeReady"),
     "attachdetach-controller": ("FailedAttachVolume",),
+    "karpenter": (
+        "AwaitingVolumeDetachment", "DisruptionBlocked", "DisruptionLaunching",
+        "DisruptionTerminating", "DisruptionWaitingReadiness", "FailedConsistencyCheck",
+        "FailedDraining", "InstanceTerminating", "TerminationGracePeriodExpiring",
+        "Unconsolidatable",
+    ),
+    "cluster-autoscaler": ("ScaleDown", "ScaleDownFailed", "ScaleDownEmpty"),
     "aws-node-termination-handler": ("RebalanceRecommendation",),
     "eks-node-monitoring-agent": (
         "SoftLockup", "AppBlocked", "AppCrash", "ApproachingKernelPidMax",
@@ -53,6 +60,7 @@ ABOUT_PODS = frozenset(
         "FailedAttachVolume",
         "FailedCreatePodContainer",
         "FailedCreatePodSandBox",
+        "FailedDetachVolume",
         "FailedKillPod",
         "FailedMapVolume",
         "FailedMount",
@@ -63,6 +71,7 @@ ABOUT_PODS = frozenset(
         "FailedSync",
         "FailedUnMount",
         "FailedUnmapDevice",
+        "FileSystemResizeFailed",
         "InspectFailed",
         "NetworkNotReady",
         "Preempting",
@@ -77,9 +86,25 @@ attach-detach controller.
 """
 UNREAD = frozenset({"BackOff", "Unhealthy"})
 """Reasons that the operator does not watch: kubenode.runtime.kube.node_events."""
+NORMAL = frozenset(
+    {
+        "ContainerdStart", "DockerStart", "KubeletStart", "KernelHasNoDeadlock",
+        "FilesystemIsNotReadOnly", "NodeAllocatableEnforced", "NodeHasDiskPressure",
+        "NodeHasInsufficientMemory", "NodeHasInsufficientPID", "NodeHasNoDiskPressure",
+        "NodeHasSufficientMemory", "NodeHasSufficientPID", "NodeNotReady", "NodeNotSchedulable",
+        "NodeReady", "NodeSchedulable", "RegisteredNode", "RemovingNode", "Starting",
+        "DeletingNode",
+    }
+)  # fmt: skip
+"""Reasons of Events with type Normal: kubelet, node controllers, node-problem-detector."""
 _COMPONENT = {reason: name for name, reasons in _BY_COMPONENT.items() for reason in reasons}
 
 
 def component(reason: str) -> str:
     """Return the `source.component` of an Event with this reason, "" if it is unknown."""
     return _COMPONENT.get(reason, "")
+
+
+def severity(reason: str) -> str:
+    """Return the type of an Event with this reason; Warning if it is unknown."""
+    return "Normal" if reason in NORMAL else "Warning"

@@ -23,7 +23,7 @@ from simulation.cases.form import (
 )
 from simulation.cases.limits import POOL, fleet_size
 from simulation.cases.outside import PriorAnnouncement
-from simulation.cases.reporters import ABOUT_PODS, UNREAD, component
+from simulation.cases.reporters import ABOUT_PODS, UNREAD, component, severity
 from simulation.cases.underway import lead
 from simulation.replay.signals import NodeSnapshot
 from simulation.replay.timeline import Entry, entry
@@ -216,6 +216,7 @@ def _growing(signal: EventSignal, name: str, number: int, story: _Story) -> Iter
             "reason": signal.reason,
             "message": signal.message,
             "source": component(signal.reason),
+            "severity": severity(signal.reason),
             "count": max(signal.count * step // steps, 1),
             "first": end - window,
             "uid": f"{story.case.id}-{name}-{number}",

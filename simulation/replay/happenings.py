@@ -22,6 +22,7 @@ from remedy.remedier.facts import FactStore
 from remedy.remedier.leases import LEASE_AGE
 from rules.history import CLIP
 from rules.leaves.pattern import finds_pattern
+from rules.leaves.unread import WARNINGS
 from simulation.replay.clock import SetClock
 from simulation.replay.fleet import Fleet
 from simulation.replay.jobs import Jobs
@@ -47,11 +48,14 @@ class EventsRead:
 
     def __init__(self, rules: Iterable[NodeRemedier]) -> None:
         self._by_reason: dict[str | None, list[EventLeaf]] = {}
+        self._counts_unread = False
         self._known: dict[tuple[str, str, str, str], bool] = {}
         for rule in rules:
             for leaf in rule.spec.unwrap_leaves():
                 if isinstance(leaf, EventLeaf):
                     self._by_reason.setdefault(leaf.reason, []).append(leaf)
+                elif isinstance(leaf, FactLeaf) and leaf.name == WARNINGS:
+                    self._counts_unread = True
 
     def reads(self, event: SimulatedEvent) -> bool:
         key = event.reason, event.source, event.severity, event.message[:CLIP]
@@ -64,7 +68,7 @@ class EventsRead:
 
     def _counts(self, event: SimulatedEvent) -> bool:
         leaves = [*self._by_reason.get(event.reason, ()), *self._by_reason.get(None, ())]
-        return any(
+        return (self._counts_unread and event.severity == "Warning") or any(
             leaf.source in (None, event.source)
             and leaf.severity in (None, event.severity)
             and finds_pattern(leaf.message, event.message[:CLIP])

@@ -59,6 +59,8 @@ LEAVES: tuple[dict[str, Any], ...] = (
     {"fact": {"name": "node.gpuCount", "above": 3}},
     {"fact": {"name": "node.age", "above": 60}},
     {"all": [{"condition": {"type": "C"}}, {"fact": {"name": "zone.sameFault", "above": 2}}]},
+    {"fact": {"name": "node.unreadConditions", "above": 0}},
+    {"fact": {"name": "node.unreadWarnings", "above": 0}},
     {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s"}},
     {"probe": {"name": "disk.used_pct", "above": 90, "maxAge": "30s", "for": "60s"}},
     {

@@ -8,13 +8,13 @@ agents that do not run, and pauses. Then what limits hold, and what rules in Dry
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import ClassVar
 from urllib.parse import quote
 
 from defender.dashboard.node_state import NodeDisplayState, leading, of_job
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, NO_VERDICT, hold_sentence
 from defender.dashboard.views.pauses import paused
 from defender.decision.breaker.control_path import SCOPE as CONTROL_PATH
 from defender.decision.jobs import ObservedJob
@@ -29,6 +29,8 @@ from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
 
 MOST = 12
 """Greatest number of rows of one kind."""
+ANSWERED_WITHIN = timedelta(minutes=5)
+"""Kube Defender answers within seconds. A job that waits longer for its first verdict is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,16 +244,19 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
     groups: dict[tuple[str, str], list[ObservedJob]] = defaultdict(list)
     for jobs in scene.open_jobs.values():
         job = leading(jobs.values())
-        if job is None or (hold := job.status.hold) is None:
-            continue  # a job that has only begun to wait for a permit is not shown yet
-        if of_job(job) is NodeDisplayState.ON_HOLD:
+        if job is None or of_job(job) is not NodeDisplayState.ON_HOLD:
+            continue
+        if (hold := job.status.hold) is not None:
             groups[hold.reason, hold.scope].append(job)
+        elif _is_unanswered(job, scene.now):
+            groups[NO_VERDICT, ""].append(job)
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     for (reason, scope), waiting in ordered[:MOST]:
         hold = waiting[0].status.hold
         single = len(waiting) == 1
         who = waiting[0].spec.node_name if single else f"{len(waiting)} jobs"
-        link = f"/jobs/{waiting[0].metadata.name}" if single else f"/jobs?reason={reason}"
+        several = "/jobs" if reason == NO_VERDICT else f"/jobs?reason={reason}"
+        link = f"/jobs/{waiting[0].metadata.name}" if single else several
         why = hold_sentence(hold) if hold and (single or scope) else ""
         why = why or HOLDS.get(reason, "")
         title = f"{who} held: {reason}"
@@ -259,6 +264,12 @@ def _waiting_jobs(scene: Scene) -> Iterator[AttentionRow]:
             f"held-{reason}-{scope}", "held", title, why, _oldest(waiting),
             HOLDS_MAY.get(reason, ""), link, "Why" if single else "See them",
         )  # fmt: skip
+
+
+def _is_unanswered(job: ObservedJob, now: datetime) -> bool:
+    """Return whether the job has waited for a verdict for longer than one takes."""
+    created = job.metadata.creation_timestamp
+    return created is not None and now - created >= ANSWERED_WITHIN
 
 
 def _oldest(jobs: list[ObservedJob]) -> datetime | None:

@@ -7,6 +7,9 @@ from kubenode.api.waits import WAITS, sentence
 
 DEFENDER_REASONS = frozenset(reason.value for reason in Reason)
 
+NO_VERDICT = "NoVerdict"
+"""In place of the reason of a job that waits for a permit and has had no verdict on it."""
+
 HOLDS = {
     **{reason: sentence(reason) for reason in WAITS},
     **{each.reason.value: each.texts.hold for each in DISPLAYED},
@@ -29,9 +32,11 @@ HOLDS = {
     "PermitLost": "Its permit was revoked or has ended.",
     "ProviderUnreachable": "Whoever runs the machine does not answer, or not now.",
     "ActRefused": "The last look before the act found something against it.",
+    NO_VERDICT: "The job asked for a permit, and Kube Defender has not answered.",
     "ReceiverUnreachable": "Whom the job hands over to, or tells, does not answer.",
 }
 HOLDS_MAY = {
+    NO_VERDICT: "See whether Kube Defender leads and answers; the job asks again by itself.",
     "PerNode": "Look at the node; raise perNode in the policy only if repairs are known to help.",
     "CommonCause": "Look at what the nodes have in common; roll it back rather than repair nodes.",
     "Paused": "Resume it on the page Pauses.",

@@ -62,6 +62,8 @@ NAMES = frozenset(
     }
 )
 """Alerts that rules of the library use by name: those of kubernetes-mixin and node-mixin."""
+CRITICAL = frozenset({"critical", "page"})
+"""Values of the label `severity` of alerts that wake people."""
 _ACCELERATOR = re.compile(
     r"(?i)dcgm|nvidia|nvlink|nvswitch|\bxid|xid\b|Xid|(?-i:GPU|Gpu)|\bgpu|rocm|amdgpu|neuron|gaudi"
 )
@@ -92,8 +94,19 @@ _OF_HOSTS = re.compile(
 """
 
 
+def _of_the_node(labels: Mapping[str, str]) -> bool:
+    """Report whether a critical alert names its node beside a pod of the system, such as a network
+    plugin: the node is without what that pod does.
+    """
+    namespace = labels.get("namespace", "")
+    system = namespace == "kube-system" or namespace.endswith("-system")
+    return system and bool(labels.get("node")) and labels.get("severity") in CRITICAL
+
+
 def _pod_of(labels: Mapping[str, str], job: str) -> bool:
     """Report whether the alert is about a pod, and not only reported by one."""
+    if _of_the_node(labels):
+        return False
     pod = labels.get("pod", "")
     exporter = _OF_HOSTS.search(job) or _OF_HOSTS.search(pod) or "kube-state-metrics" in pod
     return bool(pod) and not exporter

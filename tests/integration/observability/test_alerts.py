@@ -58,6 +58,7 @@ BUCKETS = (
 )
 WAITING = f'{D}_waiting_oldest_seconds{{reason="%s"}}'
 HELD = 'kubenode_job_held_oldest_seconds{reason="%s"}'
+NOT_CORDONED = 'kubenode_job_waiting_oldest_seconds{reason="%s"}'
 REQUESTS = 'kubenode_client_requests_total{code="%s",client="main",method="GET"}'
 REFUSED = 'kubenode_hostdoctor_refusals_total{endpoint="alertmanager",why="%s"}'
 LOOKS = 'kubenode_hostdoctor_looks_total{source="aws",result="%s"}'
@@ -238,6 +239,16 @@ CASES = {
         {HELD % "GuardTrue": "0+60x60"},
         {HELD % "Paused": "0+60x60", HELD % "GuardTrue": "0+60x29 0x30"},
         ({"reason": "GuardTrue"},),
+    ),
+    "KubeNodeJobWaitsLong": Case(
+        "40m",
+        {NOT_CORDONED % "NoVerdict": "0+60x60"},
+        {
+            NOT_CORDONED % "Paused": "0+60x60",
+            NOT_CORDONED % "StartupGrace": "0+60x60",
+            NOT_CORDONED % "NoVerdict": "0+60x29 0x30",
+        },
+        ({"reason": "NoVerdict"},),
     ),
     "KubeNodeFaultUnattended": Case(
         "10m",

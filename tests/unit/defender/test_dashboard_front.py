@@ -99,6 +99,23 @@ def test_held_jobs_are_shown_since_their_hold_began() -> None:
     assert row.since == NOW - timedelta(minutes=10)
 
 
+@pytest.mark.parametrize(
+    ("created", "titles"),
+    [
+        ("02:55:00", ["n1 held: NoVerdict"]),
+        ("02:56:00", []),
+    ],
+)
+def test_job_that_no_verdict_answered_is_shown_after_five_minutes(
+    created: str, titles: list[str]
+) -> None:
+    waiting = a_job("n1", "AwaitingPermit")
+    waiting["metadata"]["creationTimestamp"] = f"2026-11-22T{created}Z"
+    found = rows(a_scene([a_node("n1")], [waiting]), "held")
+    assert [row.title for row in found] == titles
+    assert all(row.why and row.may for row in found)
+
+
 def test_figures_of_a_hold_are_those_of_its_last_request() -> None:
     held = rows(busy(), "held")[0]
     assert held.why.startswith("At the last request: kubenode.io/rack=1b-r01: 1 of 1")

@@ -28,7 +28,7 @@ from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import first_glance
 from defender.dashboard.views.freshness import freshness
-from defender.dashboard.views.holds import HOLDS, HOLDS_MAY
+from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, NO_VERDICT
 from defender.dashboard.views.summary import Summary
 from defender.decision.jobs import ObservedJob
 from defender.server.eviction import preview
@@ -76,7 +76,7 @@ def test_many_who_wait_are_a_bounded_list() -> None:
 
 
 def test_every_reason_to_hold_a_job_is_explained_but_those_that_explain_themselves() -> None:
-    known = {*Reason, *HoldReason}
+    known = {*Reason, *HoldReason, NO_VERDICT}
     assert known >= HOLDS_MAY.keys()
     assert known - HOLDS.keys() <= {"Granted"}
 

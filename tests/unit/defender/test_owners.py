@@ -7,7 +7,13 @@ import pytest
 from support.clock import T0
 from support.defender_core import ZONE, Core, a_node, a_policy, an_ask
 
-from kubenode.api.foreign import FOREIGN_ANNOTATIONS, FOREIGN_LABELS, FOREIGN_TAINTS, SHUTDOWN
+from kubenode.api.foreign import (
+    DESIRED_DRAIN,
+    FOREIGN_ANNOTATIONS,
+    FOREIGN_LABELS,
+    FOREIGN_TAINTS,
+    SHUTDOWN,
+)
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 
 LIMITS = [{"scope": "Cluster", "maxConcurrent": 1}]
@@ -54,6 +60,15 @@ def test_labels_of_other_owners_count_while_they_say_that_it_works(
     refused = core.judge(an_ask("n0"))
     assert refused.reason is Reason.FOREIGN_OWNER and key in refused.message
     assert core.judge(an_ask("n1")).allowed
+
+
+@pytest.mark.parametrize(("wanted", "allowed"), [("drain-x", False), ("uncordon-x", True)])
+def test_drain_that_openshift_asks_for_is_another_owners_work(wanted: str, allowed: bool) -> None:
+    core = a_core()
+    node = a_node("n0")
+    node.metadata.annotations |= {DESIRED_DRAIN: wanted}
+    core.nodes(node)
+    assert core.judge(an_ask("n0")).allowed is allowed
 
 
 def test_a_node_that_is_being_deleted_is_somebodys() -> None:

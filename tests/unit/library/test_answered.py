@@ -10,14 +10,16 @@ from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from kubenode.cli.library import packs
 from remedy.hostprobes.desk import PRODUCED as OF_THE_OPERATOR
 from remedy.remedier.values import GATHERED
-from rules.builtin import BUILTIN, SAME_FAULT
+from rules.builtin import BUILTIN, SAME_FAULT, UNREAD
 from rules.lint.walk import places
 from rules.probes import PROBES, REMOVED
 from rules.program import RuleVersion, compile_program
 
 RULES = [rule for pack in packs().values() for rule in pack]
-COUNTED = SAME_FAULT | {"time.inWindow"}
-"""Facts that the diagnosis answers: counts of nodes by rule, and the window by its own clock."""
+COUNTED = SAME_FAULT | UNREAD | {"time.inWindow"}
+"""Facts that the diagnosis answers: counts of nodes by rule, reports that no rule reads, and the
+window by its own clock.
+"""
 INFERRED = frozenset(rule.spec.infer.fact for rule in RULES if rule.spec.infer is not None)
 
 

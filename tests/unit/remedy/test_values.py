@@ -14,7 +14,7 @@ from remedy.remedier.fleet import NodeGroups
 from remedy.remedier.node_memory import NodeMemory
 from remedy.remedier.past import Past
 from remedy.remedier.values import GATHERED, OF_THE_FLEET, OF_TIME, values
-from rules.builtin import BUILTIN, SAME_FAULT
+from rules.builtin import BUILTIN, SAME_FAULT, UNREAD
 
 HOUR = timedelta(hours=1)
 
@@ -39,7 +39,7 @@ def facts(
 
 def test_what_is_gathered_is_documented_and_nothing_else_is_given() -> None:
     assert set(BUILTIN) >= GATHERED == set(facts(a_node()))
-    elsewhere = SAME_FAULT | {"time.inWindow"}  # by the diagnosis, and by the clock
+    elsewhere = SAME_FAULT | UNREAD | {"time.inWindow"}  # by the diagnosis, and by the clock
     assert set(BUILTIN) - GATHERED == elsewhere
     assert OF_TIME | OF_THE_FLEET <= GATHERED
 
