@@ -1,7 +1,7 @@
 """A child process with a private socket, for work that may crash or hang.
 
-The child has a process group of its own: a signal to ours, such as Ctrl-C, does not reach it. Of our
-environment it gets what an interpreter needs, and no variable that may hold a credential.
+The child has a process group of its own: a signal to ours, such as Ctrl-C, does not reach it. It
+gets the variables that an interpreter needs, and none that may hold a credential.
 """
 
 import os
@@ -9,7 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-
 
 _VARIABLES = frozenset({"PATH", "HOME", "LANG", "TZ", "TMPDIR", "VIRTUAL_ENV"})
 _PREFIXES = ("PYTHON", "LC_", "LD_")
