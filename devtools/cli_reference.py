@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from devtools.generators import ROOT, run
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.app import app
+from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -60,6 +61,7 @@ MODELS: dict[str, type[ProcessSettings]] = {
     "defender": DefenderFlags,
     "machine": MachineFlags,
     "insight": InsightFlags,
+    "captain": CaptainFlags,
 }
 TYPES = {bool: "true or false", int: "integer", float: "number", str: "text"}
 

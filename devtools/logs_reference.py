@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from devtools.generators import ROOT, run
 
 FILE = ROOT / "docs" / "reference" / "logs.md"
-PACKAGES = ("agent", "defender", "insight", "kubenode", "machine", "remedy", "rules")
+PACKAGES = ("agent", "captain", "defender", "insight", "kubenode", "machine", "remedy", "rules")
 LEVELS = ("debug", "info", "warning", "error", "exception")
 
 ALWAYS = {

@@ -99,6 +99,20 @@ RULES: Mapping[str, tuple[ReadinessRule, ...]] = {
     "NodeRemedier": (_if_false("Compiled", _FAILED), _if_false("EnginesAgree", _FAILED)),
     "DefenderPolicy": (_if_true("NotEnforced", _FAILED),),
     "MachineClass": (_if_false(READY, _FAILED), _unless_true(READY, _IN_PROGRESS)),
+    "MemberCluster": (
+        _always("Reachable", Progress.CURRENT, "Paused"),
+        _if_false(
+            "Reachable",
+            _FAILED,
+            "SecretMissing",
+            "InvalidKubeconfig",
+            "UntrustedCertificate",
+            "Unauthorized",
+            "Forbidden",
+        ),
+        _unless_true("Reachable", _IN_PROGRESS),
+        _if_false("Installed", _FAILED),
+    ),
     "MachineComponent": (_if_false("Valid", _FAILED), _unless_true("Valid", _IN_PROGRESS)),
     "Machine": (
         _if_false("InstanceReady", _FAILED, "CreateFailed", "InstanceGone"),

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from kubenode.cli.all_settings import EverythingFlags
+from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
@@ -64,6 +65,15 @@ def run_insight(flags: Mapping[str, Any]) -> None:
     from kubenode.cli.insight_service import insight
 
     insight(flags)
+
+
+@run_app.command("captain", cls=ProgramCommand)
+@with_flags(CaptainFlags)
+def run_captain(flags: Mapping[str, Any]) -> None:
+    """Run Captain, which connects member clusters. It runs in one cluster, for all others."""
+    from kubenode.cli.run_captain import captain
+
+    captain(flags)
 
 
 @run_app.command("agent", add_help_option=False, context_settings={"ignore_unknown_options": True})

@@ -217,6 +217,15 @@ def agent_assignment() -> Object:
     }
 
 
+def member_cluster() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "MemberCluster",
+        "metadata": {"name": "sh-03", "labels": {"stage": "production"}},
+        "spec": {"kubeconfigRef": "sh-03", "paused": False},
+    }
+
+
 def node_record() -> Object:
     return {
         "apiVersion": API,
@@ -600,6 +609,7 @@ GOOD: Mapping[str, Object] = {
     "probe": probe(),
     "assignment": agent_assignment(),
     "node-record": node_record(),
+    "member": member_cluster(),
     "host-event": host_event(),
     "policy": policy(),
     "permit": permit(),
@@ -1181,6 +1191,8 @@ BAD: tuple[Bad, ...] = (
     Bad(
         "check of no kind", "component", "spec.health.0.type", "http", "spec.health[0]", "one check"
     ),
+    Bad("member without credentials", "member", "spec.kubeconfigRef", "", "spec.kubeconfigRef"),
+    Bad("member paused by a text", "member", "spec.paused", "yes", "spec.paused"),
     Bad("hook by a shell", "component", "spec.hooks.post.run", "rm -rf /", "spec.hooks.post.run"),
     Bad("rollout over all", "rollout", "spec.selector", {}, "spec.selector", "every machine"),
     Bad("no batch", "rollout", "spec.updateStrategy.batches", [], "spec.updateStrategy.batches"),
@@ -1227,5 +1239,7 @@ MUTABLE: tuple[tuple[str, str, object], ...] = (
     ("machine", "spec.components.0.attempt", 2),
     ("class", "spec.config.instanceType", "ecs.g7.xlarge"),
     ("set", "spec.replicas", 41),
+    ("member", "spec.kubeconfigRef", "sh-03-b"),
+    ("member", "spec.paused", True),
     ("rollout", "spec.component", "containerd-2.1.5"),
 )

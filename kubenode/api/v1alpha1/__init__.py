@@ -19,6 +19,7 @@ from kubenode.api.v1alpha1.machineclass import MachineClass
 from kubenode.api.v1alpha1.machinecomponent import MachineComponent
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet
 from kubenode.api.v1alpha1.machineset import MachineSet
+from kubenode.api.v1alpha1.membercluster import MemberCluster
 from kubenode.api.v1alpha1.noderecord import NodeRecord
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
@@ -41,6 +42,7 @@ KINDS: tuple[type[Resource], ...] = (
     KubeNodeRemediation,
     KubeNodeRemediationTemplate,
     NodeRecord,
+    MemberCluster,
 )
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "MachineComponent",
     "MachineComponentSet",
     "MachineSet",
+    "MemberCluster",
     "Mode",
     "NodeRecord",
     "NodeRemedier",

@@ -1,0 +1,1 @@
+"""Member clusters: their credentials, their connections and what probes observe of them."""

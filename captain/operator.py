@@ -1,0 +1,133 @@
+"""Captain: builds its caches and controllers."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from captain.members.connections import KubeconfigSecret, MemberConnections, decode_secret
+from captain.members.controller import (
+    OF_SECRET,
+    PROBES_AT_ONCE,
+    MemberProber,
+    RotatedMembers,
+    index_secret,
+    select_changed,
+)
+from captain.members.metrics import MemberCollector, MemberMetrics
+from kubenode.api.v1alpha1 import MemberCluster
+from kubenode.api.v1alpha1.membercluster import KUBECONFIG_SECRET_TYPE
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.controller.controller import WORKERS, Controller, Reconcile
+from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.fence import Fence
+from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.informer import Informer
+from kubenode.runtime.kube.informers import MakeInformer
+from kubenode.runtime.process import Part
+from kubenode.runtime.telemetry.metrics import RuntimeMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class CaptainSettings:
+    """Settings of Captain.
+
+    namespace: that of the Secrets with kubeconfigs.
+    probe_seconds: interval of the probes of a member.
+    """
+
+    namespace: str
+    probe_seconds: float = 60.0
+
+
+class Captain:
+    """Member clusters and what is released to them.
+
+    runtime: metrics of informers, queues and clients, None for none.
+    """
+
+    def __init__(
+        self,
+        kube: Kube,
+        fence: Fence,
+        clock: Clock,
+        registry: CollectorRegistry,
+        settings: CaptainSettings,
+        runtime: RuntimeMetrics | None = None,
+        informer: MakeInformer = Informer,
+    ) -> None:
+        self._kube, self._fence, self._clock, self._runtime = kube, fence, clock, runtime
+        self.clusters: Informer[MemberCluster] = informer(
+            kube, paths.custom(MemberCluster.resource.plural), MemberCluster.from_server
+        )
+        self.secrets: Informer[KubeconfigSecret] = informer(
+            kube,
+            paths.resource("/api/v1", "secrets", namespace=settings.namespace),
+            decode_secret,
+            field_selector=f"type={KUBECONFIG_SECRET_TYPE}",
+            name="kubeconfigs of members",
+        )
+        self.clusters.add_index(OF_SECRET, index_secret)
+        self.members = MemberConnections(
+            self.clusters,
+            self.secrets,
+            settings.namespace,
+            clock,
+            runtime.client("member") if runtime is not None else None,
+        )
+        self._probes = self._build_probes(settings, MemberMetrics(registry))
+        registry.register(MemberCollector(self.clusters.cache.values, self.members))
+        if runtime is not None:
+            for each in self._informers:
+                runtime.informer(each)
+
+    def _build_probes(self, settings: CaptainSettings, metrics: MemberMetrics) -> Controller:
+        prober = MemberProber(
+            self._kube,
+            self._fence,
+            self._clock,
+            self.clusters,
+            self.members,
+            metrics,
+            settings.probe_seconds,
+        )
+        probes = self._controller("members", prober.reconcile, PROBES_AT_ONCE)
+        probes.watch(self.clusters, select_changed)
+        probes.watch(self.secrets, RotatedMembers(self.clusters))
+        return probes
+
+    def _controller(self, name: str, reconcile: Reconcile, workers: int = WORKERS) -> Controller:
+        queue: WorkQueue[str] = WorkQueue(self._clock)
+        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
+        return Controller(
+            name,
+            reconcile,
+            workers=workers,
+            queue=queue,
+            clock=self._clock,
+            fence=self._fence,
+            meter=meter,
+        )
+
+    @property
+    def _informers(self) -> tuple[Informer[Any], ...]:
+        return (self.clusters, self.secrets)
+
+    @property
+    def ground(self) -> list[Part]:
+        """Parts that run without the lease and end last."""
+        return list(self._informers)
+
+    @property
+    def parts(self) -> list[Part]:
+        """Parts that decide and act, to be started once the lease is held."""
+        return [self._probes]
+
+    def ready(self) -> bool:
+        """Return whether all caches are fresh."""
+        return all(informer.fresh() for informer in self._informers)
+
+    async def close(self) -> None:
+        """Close the connections to all members."""
+        await self.members.close()

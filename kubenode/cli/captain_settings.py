@@ -1,0 +1,36 @@
+"""The settings of `kubenode run captain`, beyond those of every program."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kubenode.cli.settings import Central
+from kubenode.runtime.settings_model import LOGS, port, setting
+
+if TYPE_CHECKING:
+    from captain.operator import CaptainSettings
+
+MEMBERS = "Member clusters"
+
+
+@dataclass(frozen=True)
+class CaptainFlags(Central):
+    """Settings of `kubenode run captain`."""
+
+    health_port: int = port(
+        8088, "Port of /healthz, /readyz and /metrics; 0 selects a free port.", LOGS
+    )
+    member_probe_seconds: float = setting(
+        60.0,
+        "Seconds between two probes of a member cluster; default 60.",
+        MEMBERS,
+        metavar="NUMBER",
+        unit="seconds",
+        ge=2.0,
+        le=3600.0,
+    )
+
+    @property
+    def captain(self) -> "CaptainSettings":
+        from captain.operator import CaptainSettings
+
+        return CaptainSettings(self.namespace, self.member_probe_seconds)
