@@ -104,7 +104,7 @@ class Captain:
             metrics,
             settings.probe_seconds,
         )
-        probes = self._controller("members", prober.reconcile, PROBES_AT_ONCE)
+        probes = self._controller("memberclusters", prober.reconcile, PROBES_AT_ONCE)
         probes.watch(self.clusters, select_changed)
         probes.watch(self.secrets, RotatedMembers(self.clusters))
         return probes

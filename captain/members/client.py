@@ -10,11 +10,14 @@ from kubenode.api.v1alpha1 import KINDS
 from kubenode.api.v1alpha1.membercluster import PAYLOAD_KINDS, MemberReason
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import APPLY_PATCH, Kube
-from kubenode.runtime.kube.errors import KubeError, NotFound
+from kubenode.runtime.kube.errors import Invalid, KubeError, NotFound
 
 CALL_SECONDS = 10.0
 """Longest call of a member, with the reads and writes that it consists of."""
 PLURALS = {kind.resource.kind: kind.resource.plural for kind in KINDS}
+UNTYPED = "failed to create typed patch object"
+"""Text of the 500 with which an API server refuses to apply a field that the CRD does not have, or
+of another type."""
 
 T = TypeVar("T")
 Object = dict[str, Any]
@@ -44,8 +47,7 @@ class RemoteMember:
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> Object:
         query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
         path, body = path_of(obj["kind"], obj["metadata"]["name"]), _as_intent(obj)
-        patch = self._connect().patch(path, body, APPLY_PATCH, query=query)
-        return await call_member(self._name, patch)
+        return await call_member(self._name, _apply(self._connect(), path, body, query))
 
     async def replace(self, obj: Mapping[str, Any], *, manager: str) -> Object:
         return await call_member(self._name, _replace(self._connect(), obj, manager))
@@ -73,6 +75,15 @@ async def _read(kube: Kube, kind: str, name: str) -> Object | None:
         return await kube.get(path_of(kind, name))
     except NotFound:
         return None
+
+
+async def _apply(kube: Kube, path: str, body: Object, query: Mapping[str, str]) -> Object:
+    try:
+        return await kube.patch(path, body, APPLY_PATCH, query=query)
+    except KubeError as error:
+        if error.status == 500 and UNTYPED in error.message:
+            raise Invalid(422, "Invalid", error.message, tried=error.tried) from error
+        raise
 
 
 async def _replace(kube: Kube, obj: Mapping[str, Any], manager: str) -> Object:

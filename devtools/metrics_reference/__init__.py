@@ -25,6 +25,7 @@ PARTS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ),
     ("Stream", "The remedy operator with --stream-url.", ("kubenode_stream_",)),
     ("Insight", "`kubenode run insight`.", ("kubenode_insight_",)),
+    ("Member clusters", "`kubenode run captain`.", ("kubenode_captain_",)),
     ("Processes", "Every process.", ("kubenode_",)),
 )
 """Title, programs, and beginnings of metric names. The first part that fits has the metric."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
+from captain.operator import Captain, CaptainSettings
 from defender.service import Defender
 from defender.webhook.metrics import GuardMetrics as GuardMetrics
 from insight.server.metrics import InsightMetrics
@@ -72,6 +73,7 @@ async def _registered() -> list[Metric]:
     diagnoser = Diagnoser(None)
     remedy = RemedyOperator(kube, defender, diagnoser, fence, clock, registry, runtime=runtime)
     MachineOperator(kube, fence, clock, registry, runtime=runtime, permits=defender)
+    Captain(kube, fence, clock, registry, CaptainSettings("kubenode-members"), runtime=runtime)
     RestoreWatch(kube, clock, registry, "all")
     runtime.controller(CONTROLLER, WorkQueue(clock))
     GuardMetrics(registry)

@@ -25,6 +25,7 @@ from kubenode.cli.freeze_app import freeze_app
 from kubenode.cli.insight_app import insight_app
 from kubenode.cli.job_app import Story, approve, deny, job_app
 from kubenode.cli.machine_app import machine_app
+from kubenode.cli.member_app import member_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, ReportFormat, duration
 from kubenode.cli.providers_app import providers_app
 from kubenode.cli.rules_app import rules_app
@@ -58,7 +59,8 @@ app.command("approve")(approve)
 app.command("deny")(deny)
 app.add_typer(explain_app, name="explain")
 _GROUPS = {"providers": providers_app, "machine": machine_app, "freeze": freeze_app}
-for _name, _group in (_GROUPS | {"component": component_app, "insight": insight_app}).items():
+_GROUPS |= {"component": component_app, "insight": insight_app, "member": member_app}
+for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 
 

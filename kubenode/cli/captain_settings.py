@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kubenode.cli.member_app import MEMBERS_NAMESPACE
 from kubenode.cli.settings import Central
 from kubenode.runtime.settings_model import LOGS, port, setting
 
@@ -29,8 +30,17 @@ class CaptainFlags(Central):
         le=3600.0,
     )
 
+    members_namespace: str = setting(
+        MEMBERS_NAMESPACE,
+        f"Namespace of the Secrets with kubeconfigs; default {MEMBERS_NAMESPACE}.",
+        MEMBERS,
+        metavar="NAME",
+        min_length=1,
+        max_length=63,
+    )
+
     @property
     def captain(self) -> "CaptainSettings":
         from captain.operator import CaptainSettings
 
-        return CaptainSettings(self.namespace, self.member_probe_seconds)
+        return CaptainSettings(self.members_namespace, self.member_probe_seconds)

@@ -18,6 +18,7 @@ from kubenode.api.v1alpha1.machine import MachineOrigin
 from kubenode.cli.cluster import connected, crds
 from kubenode.cli.exits import Refusal
 from kubenode.cli.install import NAMESPACES
+from kubenode.cli.member_app import MEMBERS_NAMESPACE
 from kubenode.cli.uninstall_nodes import plan_cleanup
 from kubenode.cli.uninstall_plan import Removable, UninstallPlan, confirm, read_plan
 from kubenode.runtime.kube import paths
@@ -27,10 +28,16 @@ from kubenode.runtime.kube.lists import items
 from machine.names import COMPONENTS
 
 SYSTEM = NAMESPACES[0]
-SPACES = (*NAMESPACES, COMPONENTS)
+SPACES = (*NAMESPACES, COMPONENTS, MEMBERS_NAMESPACE)
 """Namespaces that are ours alone."""
 SINGLE_PROCESS = "kubenode-all"
-LEADERS = ("kubenode-remedy", "kubenode-defender", "kubenode-machine", SINGLE_PROCESS)
+LEADERS = (
+    "kubenode-remedy",
+    "kubenode-defender",
+    "kubenode-machine",
+    "kubenode-captain",
+    SINGLE_PROCESS,
+)
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
 ORDER: tuple[tuple[str, str], ...] = (
     ("noderemediers", "kubenode-remedy"),

@@ -29,6 +29,7 @@ EVERYTHING: Object = {
         "tokensSecret": "insight-tokens",
         "certificateSecret": "insight-tls",
     },
+    "captain": {"enabled": True, "settings": {"member_probe_seconds": 30}},
     "agent": {"enabled": True, "config": 'log_level = "debug"\n'},
     "rules": {"packs": ["storage", "gpu"], "mode": "DryRun"},
     "ruleAuthors": {

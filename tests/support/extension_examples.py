@@ -15,6 +15,7 @@ PATCHES = "development/examples"
 """Folder of the patches, as the page links to it."""
 PACKAGES = (
     "agent",
+    "captain",
     "defender",
     "devtools",
     "insight",

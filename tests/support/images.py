@@ -13,7 +13,17 @@ from support.host_image import cache_folder, once
 
 REPOSITORY = Path(__file__).parents[2]
 BUILD = REPOSITORY / "images" / "build.sh"
-SOURCES = ("agent", "defender", "insight", "kubenode", "machine", "remedy", "rules", "images")
+SOURCES = (
+    "agent",
+    "captain",
+    "defender",
+    "insight",
+    "kubenode",
+    "machine",
+    "remedy",
+    "rules",
+    "images",
+)
 FILES = ("pyproject.toml", "requirements.lock", "README.md", "LICENSE", "NOTICE")
 """Content of the images, beside Debian's packages."""
 BUILT_AT = "1700000000"

@@ -8,9 +8,11 @@ The package reads tokens of exec plugins and `tokenFile` once, and they expire. 
 everything again, including client certificates.
 """
 
+import asyncio
 import logging
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,45 @@ def describe_target(kubeconfig: str | None = None, context: str | None = None) -
     current = KubeConfigLoader(config, context).current_context  # type: ignore[no-untyped-call]
     cluster = config["clusters"].get_with_name(current["context"]["cluster"])["cluster"]
     return f"context {current['name']} ({cluster['server']}, kubeconfig {paths})"
+
+
+@dataclass(frozen=True, slots=True)
+class KubeconfigEndpoint:
+    """The API server that a kubeconfig names.
+
+    authority: PEM of the certificate authority, "" for those of the system.
+    server_name: name in the certificate, "" for the host of the URL.
+    verified: False if the kubeconfig skips the verification of the certificate.
+    """
+
+    server: str
+    authority: str
+    server_name: str
+    verified: bool
+
+
+async def read_endpoint(
+    kubeconfig: str | None = None, context: str | None = None
+) -> KubeconfigEndpoint:
+    """Return the API server to which `connect` connects. Raises KubeconfigError."""
+    paths = kubeconfig or os.environ.get("KUBECONFIG") or _default_file()
+    if not paths:
+        raise KubeconfigError("no kubeconfig; name a file with --kubeconfig or set KUBECONFIG")
+    _check(paths, context)
+    configuration = type.__call__(Configuration)
+    try:
+        await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=paths,
+            context=context,
+            client_configuration=configuration,
+            persist_config=False,
+        )
+        file = configuration.ssl_ca_cert
+        authority = await asyncio.to_thread(Path(file).read_text) if file else ""
+    except _BROKEN as error:
+        raise _unusable(paths, error) from error
+    name = configuration.tls_server_name or ""
+    return KubeconfigEndpoint(configuration.host, authority, name, bool(configuration.verify_ssl))
 
 
 def connect_as(

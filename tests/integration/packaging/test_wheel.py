@@ -21,7 +21,7 @@ NAMES = {path.stem: text.split() for path, text in lists().items()}
 CHOSEN = re.compile(
     r"\| +((?:redis|boto3|azure|sushy|asyncssh|opentelemetry\.sdk)(?:\.\w+)*)$", re.M
 )
-PACKAGES = ("agent", "defender", "insight", "kubenode", "machine", "remedy", "rules")
+PACKAGES = ("agent", "captain", "defender", "insight", "kubenode", "machine", "remedy", "rules")
 IMPORTS = re.compile(r"^\s*(?:from|import) (?:simulation|devtools)\b", re.M)
 DATA = ROOT / "tests" / "data" / "cases"
 

@@ -15,7 +15,17 @@ CITED = re.compile(r"(?<!finding )\bF(\d\d)\b|_f(\d\d)(?=_)")
 CITED_INVARIANT = re.compile(r"\binvariants? (\d\d?)\b|_invariants?_(\d\d?(?:_\d\d?)*)_", re.I)
 FINDING = re.compile(r"\bfinding (F\d+|S-\d+)\b|\b(S-\d{1,2})\b")
 SUFFIXES = {".py", ".md", ".yaml", ".jsonl", ".toml"}
-FOLDERS = ["agent", "charts", "defender", "docs", "images", "kubenode", "machine", "remedy"]
+FOLDERS = [
+    "agent",
+    "captain",
+    "charts",
+    "defender",
+    "docs",
+    "images",
+    "kubenode",
+    "machine",
+    "remedy",
+]
 FOLDERS += ["rules", "simulation", "tests"]
 REVIEW = "docs/robustness.md"
 """Has a table of a review's findings, whose numbers look like our codes."""

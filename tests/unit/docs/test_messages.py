@@ -6,7 +6,7 @@ from support.documented import ROOT
 
 PAGE = (ROOT / "docs/troubleshooting.md").read_text()
 MESSAGES = re.findall(r"^\| `([^`]+)` \|", PAGE, re.MULTILINE)
-PACKAGES = ("agent", "defender", "kubenode", "machine", "remedy", "simulation")
+PACKAGES = ("agent", "captain", "defender", "kubenode", "machine", "remedy", "simulation")
 JOINT = re.compile(r"\"\s*\n\s*f?\"|'\s*\n\s*f?'")
 """Between two parts of one text."""
 VALUE = re.compile(r"\{[^{}\n]*\}")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from support.documented import ROOT
 
-PACKAGES = ("agent", "defender", "kubenode", "machine", "remedy", "simulation")
+PACKAGES = ("agent", "captain", "defender", "kubenode", "machine", "remedy", "simulation")
 METRICS = ("Counter", "Gauge", "Histogram", "Summary", "MetricFamily", "family", "counter")
 GROWS = {
     "node",

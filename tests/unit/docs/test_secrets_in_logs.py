@@ -15,7 +15,17 @@ NO_SECRETS = {
     "remedy/hostdoctor/parsers/aws_eventbridge.py",
 }
 """Their tokens make a request one that can be repeated; they let nobody in."""
-PACKAGES = ("agent", "defender", "insight", "kubenode", "machine", "remedy", "rules", "simulation")
+PACKAGES = (
+    "agent",
+    "captain",
+    "defender",
+    "insight",
+    "kubenode",
+    "machine",
+    "remedy",
+    "rules",
+    "simulation",
+)
 
 
 def told(call: ast.Call) -> Iterator[str]:

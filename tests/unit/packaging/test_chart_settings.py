@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.cli.insight_settings import InsightFlags
 from kubenode.cli.machine_settings import MachineFlags
@@ -21,6 +22,7 @@ SCHEMA = Path(__file__).parents[3] / "charts" / "kubenode" / "values.schema.json
         ("defender", DefenderFlags),
         ("machine", MachineFlags),
         ("insight", InsightFlags),
+        ("captain", CaptainFlags),
     ],
 )
 def test_the_chart_accepts_the_names_of_settings_alone(

@@ -15,7 +15,7 @@ import pytest
 from support.named_tests import DEFINED
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("agent", "defender", "machine", "remedy", "kubenode/runtime")
+PACKAGES = ("agent", "captain", "defender", "machine", "remedy", "kubenode/runtime")
 
 
 @dataclass(frozen=True, slots=True)

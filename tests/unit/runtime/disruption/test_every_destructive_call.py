@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[4]
-PACKAGES = ("agent", "defender", "machine", "remedy", "kubenode/cli", "kubenode/runtime")
+PACKAGES = ("agent", "captain", "defender", "machine", "remedy", "kubenode/cli", "kubenode/runtime")
 METHODS = frozenset({"off", "reset", "replace", "operate", "reboot", "delete"})
 EXECUTORS = re.compile(r"provider|host|gpu|bus|inner|instance|cloud|machine_?access")
 """Names of what executes: providers' ports, an agent's host, its devices."""
