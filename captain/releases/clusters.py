@@ -4,20 +4,19 @@ Every write is idempotent: applying again changes nothing, and so does restoring
 """
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from captain.members.cluster import Member, Members, MemberUnreachable
-from captain.releases.content import build_restored
+from captain.releases.content import Raw, build_restored
 from captain.releases.health import read_relapsed
 from captain.releases.model import ClusterResult, MemberObservation
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
-    AppliedObject,
     OnConflict,
     PayloadObject,
-    ReleaseCluster,
     ReleaseReason,
     ReleaseStatus,
 )
@@ -63,51 +62,48 @@ class ReleaseClusters:
         """Apply the payload in each cluster."""
 
         async def write(member: Member) -> ClusterResult:
-            applied = [await self._apply(member, release, each) for each in release.spec.payload]
-            return ClusterResult(applied)
+            lives = [await self._apply(member, release, each) for each in release.spec.payload]
+            return ClusterResult(sum(map(read_relapsed, lives)))
 
         return await _gather(names, lambda name: self._write(name, write))
 
-    async def _apply(
-        self, member: Member, release: Release, wanted: PayloadObject
-    ) -> AppliedObject:
+    async def _apply(self, member: Member, release: Release, wanted: PayloadObject) -> Raw:
         self._fence.check()
         obj, force = wanted.to_dict(), release.spec.on_conflict is OnConflict.FORCE
         try:
-            live = await member.apply(obj, manager=MANAGER, force=force)
+            return await member.apply(obj, manager=MANAGER, force=force)
         except Conflict as error:
             if set(_MANAGERS.findall(error.message)) != {MANAGER}:
                 raise
             # A rollback replaced the object, and so owns its fields by another operation.
             self._fence.check()
-            live = await member.apply(obj, manager=MANAGER, force=True)
-        generation = live["metadata"].get("generation", 0)
-        return AppliedObject(object=wanted.key, generation=generation, relapsed=read_relapsed(live))
+            return await member.apply(obj, manager=MANAGER, force=True)
 
     async def restore(
         self, release: Release, status: ReleaseStatus, names: Iterable[str]
     ) -> Mapping[str, ClusterResult]:
         """Restore what stood in each cluster before the release, the last object first."""
-        clusters = {each.name: each for stage in status.stages for each in stage.clusters}
-        contents = {each.digest: each.content for each in status.previous}
+        digests = {each.name: each.previous for stage in status.stages for each in stage.clusters}
+        contents = {each.digest: json.loads(each.content) for each in status.previous}
 
         async def write(member: Member) -> ClusterResult:
+            previous = contents[digests[member.name]]
             for wanted in reversed(release.spec.payload):
-                content = contents.get(_find_digest(clusters[member.name], wanted), "")
-                await self._restore(member, wanted, content)
+                await self._restore(member, wanted, previous[wanted.key])
             return ClusterResult()
 
         return await _gather(names, lambda name: self._write(name, write))
 
-    async def _restore(self, member: Member, wanted: PayloadObject, content: str) -> None:
-        """Put the content back. "": the object did not exist."""
+    async def _restore(self, member: Member, wanted: PayloadObject, previous: Raw | None) -> None:
+        """Put an object back. None: it did not exist."""
         name = wanted.metadata.name
-        live = await member.read(wanted.kind, name) if content else None
-        self._fence.check()
-        if content:
-            await member.replace(build_restored(wanted, content, live), manager=MANAGER)
-        else:
+        if previous is None:
+            self._fence.check()
             await member.delete(wanted.kind, name)
+            return
+        live = await member.read(wanted.kind, name)
+        self._fence.check()
+        await member.replace(build_restored(wanted, previous, live), manager=MANAGER)
 
     async def _write(
         self, name: str, write: Callable[[Member], Awaitable[ClusterResult]]
@@ -125,10 +121,6 @@ class ReleaseClusters:
         except KubeError as error:
             reason, final, text = ReleaseReason.WRITE_REFUSED, True, str(error)
         return ClusterResult(reason=reason, message=text, final=final)
-
-
-def _find_digest(cluster: ReleaseCluster, wanted: PayloadObject) -> str:
-    return next(each.digest for each in cluster.previous if each.object == wanted.key)
 
 
 async def _gather(names: Iterable[str], work: Callable[[str], Awaitable[T]]) -> dict[str, T]:

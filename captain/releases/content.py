@@ -30,31 +30,38 @@ def compute_payload_digest(payload: Iterable[PayloadObject]) -> str:
     return compute_digest(to_canonical_json([each.to_dict() for each in payload]))
 
 
-def extract_content(live: Raw) -> str:
-    """Return labels, annotations and spec of an object as canonical JSON."""
+def extract_content(objects: Mapping[str, Raw | None], keys: Iterable[str]) -> str:
+    """Return labels, annotations and spec of the objects by KIND/NAME, as canonical JSON.
+
+    An object that does not exist is null.
+    """
+    return to_canonical_json({key: _extract(objects.get(key)) for key in keys})
+
+
+def _extract(live: Raw | None) -> Raw | None:
+    if live is None:
+        return None
     metadata = live["metadata"]
     parts = {key: metadata.get(key) or {} for key in ("labels", "annotations")}
-    return to_canonical_json({**parts, "spec": live.get("spec", {})})
+    return {**parts, "spec": live.get("spec", {})}
 
 
-def build_restored(wanted: PayloadObject, content: str, live: Raw | None) -> dict[str, Any]:
+def build_restored(wanted: PayloadObject, previous: Raw, live: Raw | None) -> dict[str, Any]:
     """Return the object that a rollback writes.
 
     wanted: the object of the payload, which the rollback takes back.
-    content: what `extract_content` returned before the release.
+    previous: labels, annotations and spec of the object before the release.
     live: the object as it is now; None if it does not exist.
     """
-    previous = json.loads(content)
     spec = previous["spec"]
     for field in PERSONAL_FIELDS.get(wanted.kind, ()):
         if live is not None and field not in wanted.spec:
             spec = _with_field(spec, field, live.get("spec", {}))
-    metadata = {"name": wanted.metadata.name}
-    metadata |= {key: previous[key] for key in ("labels", "annotations")}
+    parts = {key: previous[key] for key in ("labels", "annotations")}
     return {
         "apiVersion": wanted.api_version,
         "kind": wanted.kind.value,
-        "metadata": metadata,
+        "metadata": {"name": wanted.metadata.name, **parts},
         "spec": spec,
     }
 

@@ -17,6 +17,7 @@ from datetime import timedelta
 from captain.releases.content import compute_digest, extract_content
 from captain.releases.health import ClusterHealth, judge_cluster
 from captain.releases.model import (
+    EVIDENCE_LENGTH,
     MESSAGE_LENGTH,
     MemberObservation,
     ReleaseDecision,
@@ -33,7 +34,6 @@ from kubenode.api.v1alpha1.release import (
     PREVIOUS_LENGTH,
     ClusterPhase,
     PreviousContent,
-    PreviousObject,
     ReleaseCluster,
     ReleaseReason,
     ReleaseStage,
@@ -52,6 +52,8 @@ UNREACHABLE_TIMEOUT = timedelta(minutes=2)
 """Time after which `onUnreachable` Skip and Fail apply."""
 MOST_PREVIOUS = 524288
 """Characters of all previous contents of a release. etcd stores objects of up to 1.5 MB."""
+MOST_CONTENTS = 64
+"""Different previous contents of a release."""
 SHOWN = 5
 IN_FLIGHT = (ClusterPhase.APPLYING, ClusterPhase.VERIFYING)
 
@@ -132,7 +134,7 @@ class StageMove:
         if cluster.phase not in (ClusterPhase.VERIFYING, ClusterPhase.SUCCEEDED):
             return cluster
         payload = self.release.spec.payload
-        return _apply_health(cluster, judge_cluster(payload, cluster.applied, observation.objects))
+        return _apply_health(cluster, judge_cluster(payload, cluster.relapsed, observation.objects))
 
     def _judge_unreachable(self, cluster: ReleaseCluster, why: str) -> ReleaseCluster:
         since = cluster.unreachable_since or self.world.now
@@ -143,7 +145,7 @@ class StageMove:
             update={
                 "phase": phase,
                 "reason": ReleaseReason.CLUSTER_UNREACHABLE,
-                "evidence": why[:MESSAGE_LENGTH],
+                "evidence": why[:EVIDENCE_LENGTH],
                 "unreachable_since": since,
             }
         )
@@ -180,24 +182,26 @@ class StageMove:
                 stage = replace_cluster(stage, cluster.model_copy(update=changes))
         return stage
 
-    def _record(self, observation: MemberObservation) -> list[PreviousObject]:
-        """Store what stands in the cluster now. Raises PreviousTooLargeError."""
-        previous = []
-        for wanted in self.release.spec.payload:
-            live = observation.objects.get(wanted.key)
-            digest = "" if live is None else self._record_content(extract_content(live))
-            previous.append(PreviousObject(object=wanted.key, digest=digest))
-        return previous
+    def _record(self, observation: MemberObservation) -> str:
+        """Store what stands in the cluster now and return its digest.
 
-    def _record_content(self, content: str) -> str:
+        Raises PreviousTooLargeError.
+        """
+        keys = [each.key for each in self.release.spec.payload]
+        content = extract_content(observation.objects, keys)
         digest, contents = compute_digest(content), self.status.previous
         if any(each.digest == digest for each in contents):
             return digest
         total = sum(len(each.content) for each in contents) + len(content)
-        if len(content) > PREVIOUS_LENGTH or total > MOST_PREVIOUS or len(contents) == 256:
+        if (
+            len(content) > PREVIOUS_LENGTH
+            or total > MOST_PREVIOUS
+            or len(contents) == MOST_CONTENTS
+        ):
             raise PreviousTooLargeError(
-                f"the objects that stand in the clusters have more than {MOST_PREVIOUS} characters"
-                " together, or one of them is too large: release fewer objects at once"
+                "the objects that stand in the clusters differ too much or are too large to be"
+                f" stored for a rollback ({MOST_CONTENTS} contents, {MOST_PREVIOUS} characters"
+                " together): release fewer objects or to fewer clusters at once"
             )
         added = [*contents, PreviousContent(digest=digest, content=content)]
         self.status = self.status.model_copy(update={"previous": added})

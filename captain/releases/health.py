@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from captain.releases.content import Raw, list_differences
-from captain.releases.model import MESSAGE_LENGTH
+from captain.releases.model import EVIDENCE_LENGTH
 from kubenode.api.meta import Condition
 from kubenode.api.names import list_first
 from kubenode.api.readiness import Progress, Readiness, read_progress
 from kubenode.api.v1alpha1.release import (
-    AppliedObject,
-    PayloadKind,
     PayloadObject,
     ReleaseReason,
 )
@@ -36,19 +34,23 @@ class ClusterHealth:
 
 def judge_cluster(
     payload: Iterable[PayloadObject],
-    applied: Iterable[AppliedObject],
+    relapsed: int,
     objects: Mapping[str, Raw | None],
 ) -> ClusterHealth:
-    """Return the health. Drift decides before harm, harm before health."""
-    payload, baselines = list(payload), {each.object: each for each in applied}
+    """Return the health. Drift decides before harm, harm before health.
+
+    relapsed: number of jobs for a relapse that the rules counted when they were applied.
+    """
+    payload = list(payload)
     drift = [text[:DRIFT_LENGTH] for each in payload if (text := find_drift(each, objects))]
     if drift:
-        evidence = "; ".join(drift)[:MESSAGE_LENGTH]
+        evidence = "; ".join(drift)[:EVIDENCE_LENGTH]
         return ClusterHealth(Progress.FAILED, ReleaseReason.DRIFTED, evidence, drift)
     lives = [(each, objects[each.key] or {}) for each in payload]
-    harm = [text for each, live in lives if (text := find_harm(each, live, baselines[each.key]))]
-    if harm:
-        return _judged(Progress.FAILED, ReleaseReason.HARMFUL, harm)
+    new_relapses = sum(read_relapsed(live) for _, live in lives) - relapsed
+    if new_relapses > 0:
+        text = f"the rules of the payload have {new_relapses} new jobs for a relapse"
+        return _judged(Progress.FAILED, ReleaseReason.HARMFUL, [text])
     answers = [(each.key, read_readiness(each.kind, live)) for each, live in lives]
     failed = list(_describe(answers, Progress.FAILED))
     if failed:
@@ -66,14 +68,6 @@ def find_drift(wanted: PayloadObject, objects: Mapping[str, Raw | None]) -> str:
         return f"{wanted.key} does not exist any more"
     paths = list(list_differences(wanted.spec, live.get("spec", {})))
     return f"{wanted.key} was changed at {list_first(paths, SHOWN)}" if paths else ""
-
-
-def find_harm(wanted: PayloadObject, live: Raw, baseline: AppliedObject) -> str:
-    """Return the harm that a rule has done since it was applied, "" for none."""
-    if wanted.kind is not PayloadKind.NODE_REMEDIER:
-        return ""
-    relapsed = read_relapsed(live) - baseline.relapsed
-    return f"{wanted.key} has {relapsed} new jobs for a relapse" if relapsed > 0 else ""
 
 
 def read_relapsed(live: Raw) -> int:
@@ -101,4 +95,4 @@ def _describe(answers: Iterable[tuple[str, Readiness]], progress: Progress) -> I
 
 
 def _judged(progress: Progress, reason: ReleaseReason, texts: Sequence[str]) -> ClusterHealth:
-    return ClusterHealth(progress, reason, "; ".join(texts)[:MESSAGE_LENGTH])
+    return ClusterHealth(progress, reason, "; ".join(texts)[:EVIDENCE_LENGTH])

@@ -7,7 +7,6 @@ from datetime import datetime
 from captain.releases.content import Raw
 from kubenode.api.v1alpha1 import ReleasePipeline
 from kubenode.api.v1alpha1.release import (
-    AppliedObject,
     ReleaseCluster,
     ReleasePhase,
     ReleaseReason,
@@ -18,7 +17,9 @@ from kubenode.api.v1alpha1.release import (
 Labels = Mapping[str, Mapping[str, str]]
 """Labels of MemberClusters by name."""
 MESSAGE_LENGTH = 2048
-"""Characters of a message or an evidence in the status."""
+"""Characters of a message in the status."""
+EVIDENCE_LENGTH = 512
+"""Characters of the evidence of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,12 @@ class ReleaseDecision:
 class ClusterResult:
     """Result of the writes to one cluster.
 
+    relapsed: number of jobs for a relapse that the applied rules count.
     reason: why they did not all succeed; None if they did.
     final: whether a retry cannot help.
     """
 
-    applied: Sequence[AppliedObject] = ()
+    relapsed: int = 0
     reason: ReleaseReason | None = None
     message: str = ""
     final: bool = False

@@ -6,7 +6,7 @@ from datetime import datetime
 from captain.releases.decision import returns_after_end
 from captain.releases.forward import list_startable
 from captain.releases.model import (
-    MESSAGE_LENGTH,
+    EVIDENCE_LENGTH,
     ClusterResult,
     replace_cluster,
     replace_stage,
@@ -70,12 +70,12 @@ def record_results(
 def _record(cluster: ReleaseCluster, result: ClusterResult, now: datetime) -> ReleaseCluster:
     changes: dict[str, object] = {
         "reason": result.reason,
-        "evidence": result.message[:MESSAGE_LENGTH],
+        "evidence": result.message[:EVIDENCE_LENGTH],
     }
     if result.reason is ReleaseReason.CLUSTER_UNREACHABLE:
         changes["unreachable_since"] = now
     elif result.reason is None and cluster.phase is ClusterPhase.APPLYING:
-        changes |= {"phase": ClusterPhase.VERIFYING, "applied": list(result.applied)}
+        changes |= {"phase": ClusterPhase.VERIFYING, "relapsed": result.relapsed}
     elif result.reason is None:
         changes |= {"phase": ClusterPhase.ROLLED_BACK, "drift": []}
     elif result.final and cluster.phase is ClusterPhase.APPLYING:

@@ -7,6 +7,7 @@ from kubenode.api.v1alpha1.release import ReleaseStatus
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
+from kubenode.runtime.kube.lists import decoded
 from kubenode.runtime.kube.paths import custom
 
 PLURAL = Release.resource.plural
@@ -25,8 +26,8 @@ class ApiReleases:
             return None
 
     async def list_all(self) -> Sequence[Release]:
-        listed = await self._kube.get(custom(PLURAL))
-        return [Release.model_validate(item, extra="ignore") for item in listed["items"]]
+        listed = decoded(self._kube, custom(PLURAL), Release.from_server)
+        return [each async for each in listed]
 
     async def write_status(self, release: Release, status: ReleaseStatus) -> Release:
         old, new = release.status.to_dict(), status.to_dict()

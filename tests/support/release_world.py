@@ -130,6 +130,7 @@ class Lifetime:
 class MemberDouble:
     """Implements captain.members.cluster.Member.
 
+    relapsed: number of jobs for a relapse that its rules count.
     reachable, healthy: levers; whether it answers, and whether its operator finds objects healthy.
     conflict: message of a Conflict with which it answers each apply without force; "" for none.
     refusal: message of an Invalid with which it answers each write; "" for none.
@@ -140,18 +141,23 @@ class MemberDouble:
         self.life = life or Lifetime()
         self.reachable = self.healthy = True
         self.conflict = self.refusal = ""
+        self.relapsed = 0
         self.objects: dict[str, Raw] = {}
         self.written: list[str] = []
 
     async def read(self, kind: str, name: str) -> Raw | None:
         self._answer()
-        live = copy.deepcopy(self.objects.get(f"{kind}/{name}"))
-        if live is not None:
-            live["status"] = {
-                "observedGeneration": live["metadata"]["generation"],
-                "conditions": _conditions(kind, healthy=self.healthy),
-            }
-        return live
+        return self._with_status(self.objects.get(f"{kind}/{name}"))
+
+    def _with_status(self, stored: Raw | None) -> Raw | None:
+        if stored is None:
+            return None
+        status = {
+            "observedGeneration": stored["metadata"]["generation"],
+            "conditions": _conditions(stored["kind"], healthy=self.healthy),
+            "jobs": {"relapsed": self.relapsed},
+        }
+        return {**copy.deepcopy(stored), "status": status}
 
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> Raw:
         self._answer(obj)
@@ -159,7 +165,9 @@ class MemberDouble:
             raise Conflict(409, "Conflict", self.conflict)
         before = self.objects.get(_key(obj), {"metadata": {}, "spec": {}})
         merged = {**obj, "spec": _merge(before["spec"], obj["spec"])}
-        return self.life.write(lambda: self.put(merged))
+        live = self._with_status(self.life.write(lambda: self.put(merged)))
+        assert live is not None
+        return live
 
     async def replace(self, obj: Mapping[str, Any], *, manager: str) -> Raw:
         self._answer(obj)

@@ -217,26 +217,6 @@ class ReleaseConditionType(StrEnum):
     DEGRADED = "Degraded"
 
 
-class PreviousObject(Model):
-    """What stood in the place of an object of the payload."""
-
-    object: str = Field(max_length=320)
-    """KIND/NAME of the object."""
-    digest: str = Field(default="", max_length=71)
-    """Digest of the content in `status.previous`. Empty if the object did not exist."""
-
-
-class AppliedObject(Model):
-    """Object of the payload as it was applied."""
-
-    object: str = Field(max_length=320)
-    """KIND/NAME of the object."""
-    generation: StrictInt = Field(default=0, ge=0)
-    """Generation of the object after the write."""
-    relapsed: StrictInt = Field(default=0, ge=0)
-    """Number of jobs for a relapse of a NodeRemedier at that time."""
-
-
 class ReleaseCluster(Model):
     """Progress of one cluster."""
 
@@ -246,14 +226,15 @@ class ReleaseCluster(Model):
     """Phase of the cluster."""
     reason: ReleaseReason | None = None
     """Why the cluster waits, failed or was skipped."""
-    evidence: str = Field(default="", max_length=2048)
+    evidence: str = Field(default="", max_length=512)
     """What was observed, for people."""
     unreachable_since: Time | None = None
     """Time since which the cluster cannot be reached."""
-    previous: list[PreviousObject] = Field(default_factory=list, max_length=32)
-    """What stood there before the release. Stored before the first write."""
-    applied: list[AppliedObject] = Field(default_factory=list, max_length=32)
-    """The objects as they were applied."""
+    previous: str = Field(default="", max_length=71)
+    """Digest of what stood there before the release, in `status.previous`. Stored before the first
+    write."""
+    relapsed: StrictInt = Field(default=0, ge=0)
+    """Number of jobs for a relapse that the rules of the payload counted when they were applied."""
     drift: list[Annotated[str, StringConstraints(max_length=512)]] = Field(
         default_factory=list, max_length=32
     )
@@ -299,7 +280,8 @@ class PreviousContent(Model):
     digest: str = Field(max_length=71)
     """SHA-256 of the content."""
     content: str = Field(max_length=PREVIOUS_LENGTH)
-    """Labels, annotations and spec as canonical JSON."""
+    """Labels, annotations and spec of each object of the payload by KIND/NAME, as canonical JSON.
+    null for an object that did not exist."""
 
 
 class ReleaseStop(Model):
@@ -336,7 +318,7 @@ class ReleaseStatus(Model):
     """The pipeline as it was when the release started."""
     stages: list[ReleaseStage] = Field(default_factory=list, max_length=16)
     """Progress of the stages."""
-    previous: list[PreviousContent] = Field(default_factory=list, max_length=256)
+    previous: list[PreviousContent] = Field(default_factory=list, max_length=64)
     """What a rollback restores."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
     """Conditions of the release."""
@@ -354,7 +336,7 @@ class Release(Resource):
     resource: ClassVar[ResourceInfo] = ResourceInfo(
         kind="Release",
         plural="releases",
-        short_name="knr",
+        short_name="knrl",
         columns=(
             PrinterColumn("Pipeline", ".spec.pipelineRef"),
             PrinterColumn("Stage", ".status.stage"),
