@@ -5,22 +5,32 @@ Calls that are under way end with the connection on which they began.
 """
 
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from captain.members.client import CALL_SECONDS, RemoteMember
 from captain.members.cluster import Member, MemberUnreachable
-from captain.members.kubeconfig import KubeconfigProblem, parse_kubeconfig
+from captain.members.kubeconfig import KubeconfigProblem, find_expiry, parse_kubeconfig
 from captain.members.transport import MemberTransport
 from kubenode.api.v1alpha1 import MemberCluster
 from kubenode.api.v1alpha1.membercluster import KUBECONFIG_SECRET_TYPE, MemberReason
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube, RequestMeter
-from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import KubeObjectMeta, structs
 
 REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 5.0, 20.0
 """Limit of requests to one member."""
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class ObjectCache(Protocol[T_co]):
+    """The objects of an informer."""
+
+    def get(self, key: str, /) -> T_co | None: ...
 
 
 class KubeconfigData(msgspec.Struct, gc=False):
@@ -42,11 +52,13 @@ class MemberConnection:
     """A client, or the problem of the kubeconfig that prevents one.
 
     raw: the kubeconfig from which it was built.
+    expires_at: when its credentials expire, None if unknown.
     """
 
     raw: bytes
     kube: Kube | None
     problem: str = ""
+    expires_at: datetime | None = None
 
 
 class MemberConnections:
@@ -57,8 +69,8 @@ class MemberConnections:
 
     def __init__(
         self,
-        clusters: Informer[MemberCluster],
-        secrets: Informer[KubeconfigSecret],
+        clusters: ObjectCache[MemberCluster],
+        secrets: ObjectCache[KubeconfigSecret],
         namespace: str,
         clock: Clock,
         meter: RequestMeter | None = None,
@@ -107,7 +119,8 @@ class MemberConnections:
 
     def _build(self, raw: bytes) -> MemberConnection:
         try:
-            transport = MemberTransport(parse_kubeconfig(raw))
+            credentials = parse_kubeconfig(raw)
+            transport = MemberTransport(credentials)
         except KubeconfigProblem as problem:
             return MemberConnection(raw, None, str(problem))
         kube = Kube(
@@ -119,7 +132,12 @@ class MemberConnections:
             attempts=1,
             meter=self._meter,
         )
-        return MemberConnection(raw, kube)
+        return MemberConnection(raw, kube, expires_at=find_expiry(credentials))
+
+    def find_expiry(self, name: str) -> datetime | None:
+        """Return when the credentials in use expire, None if unknown."""
+        connection = self._open.get(name)
+        return None if connection is None else connection.expires_at
 
     def drop(self, name: str) -> None:
         """Retire the connection of a member, if there is one."""

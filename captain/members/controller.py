@@ -73,7 +73,8 @@ class MemberProber:
             return error
 
     async def _write(self, cluster: MemberCluster, outcome: ProbeOutcome) -> None:
-        change = find_change(cluster, outcome, self._clock.now())
+        expires_at = self._connections.find_expiry(cluster.metadata.name)
+        change = find_change(cluster, outcome, self._clock.now(), expires_at)
         if change is None:
             return
         meta = cluster.metadata

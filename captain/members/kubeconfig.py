@@ -7,12 +7,17 @@ and every other field is refused by name rather than ignored.
 
 import base64
 import binascii
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 import yarl
+from cryptography import x509
+
+from kubenode.instants import bounded
 
 MAX_BYTES = 64 * 1024
 """Size of a kubeconfig with certificates is about 6 KiB."""
@@ -84,6 +89,19 @@ def parse_kubeconfig(raw: bytes) -> MemberCredentials:
         server_name=_text(cluster, "tls-server-name", cluster_at, needed=False),
         **_identity(user, user_at),
     )
+
+
+def find_expiry(credentials: MemberCredentials) -> datetime | None:
+    """Return when the token or certificate expires, None if it does not say."""
+    try:
+        if credentials.certificate:
+            certificate = x509.load_pem_x509_certificate(credentials.certificate)
+            return bounded(certificate.not_valid_after_utc)
+        payload = credentials.token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        return bounded(datetime.fromtimestamp(int(claims["exp"]), UTC))
+    except (ValueError, LookupError, TypeError, OverflowError, OSError, RecursionError):
+        return None
 
 
 def _load(raw: bytes) -> Mapping[str, Any]:

@@ -54,6 +54,12 @@ class MemberCollector(Collector):
         for phase in MemberPhase:
             members.add_metric([phase], tally[phase])
         yield members
+        ends = (cluster.status.credentials_expire_at for cluster in self._clusters())
+        yield GaugeMetricFamily(
+            "kubenode_captain_first_expiry_timestamp_seconds",
+            "Time at which the first credentials of a member expire; 0 if none are known to.",
+            value=min((end.timestamp() for end in ends if end is not None), default=0.0),
+        )
         yield GaugeMetricFamily(
             "kubenode_captain_clients",
             "Clients of member clusters in memory.",

@@ -28,8 +28,16 @@ MAX_MACHINES = 10_000_000
 ProbeOutcome = MemberObservation | MemberUnreachable
 
 
-def build_status(cluster: MemberCluster, outcome: ProbeOutcome, now: datetime) -> dict[str, Any]:
-    """Return the status after a probe. Of an unreachable member the last observation stays."""
+def build_status(
+    cluster: MemberCluster,
+    outcome: ProbeOutcome,
+    now: datetime,
+    expires_at: datetime | None = None,
+) -> dict[str, Any]:
+    """Return the status after a probe. Of an unreachable member the last observation stays.
+
+    expires_at: when the credentials expire, None if unknown.
+    """
     generation = cluster.metadata.generation
     conditions = set_conditions(
         cluster.status.conditions,
@@ -44,17 +52,21 @@ def build_status(cluster: MemberCluster, outcome: ProbeOutcome, now: datetime) -
     return {
         "observedGeneration": generation,
         "phase": find_phase(outcome),
+        "credentialsExpireAt": None if expires_at is None else format_time(expires_at),
         "conditions": [condition.to_dict() for condition in conditions],
         **_observed(outcome),
     }
 
 
 def find_change(
-    cluster: MemberCluster, outcome: ProbeOutcome, now: datetime
+    cluster: MemberCluster,
+    outcome: ProbeOutcome,
+    now: datetime,
+    expires_at: datetime | None = None,
 ) -> dict[str, Any] | None:
     """Return the merge patch of the status, None if there is nothing to write."""
     before = cluster.status.to_dict()
-    after = build_status(cluster, outcome, now)
+    after = build_status(cluster, outcome, now, expires_at)
     change = {key: value for key, value in after.items() if before.get(key) != value}
     answered = isinstance(outcome, MemberObservation)
     contact = cluster.status.last_contact

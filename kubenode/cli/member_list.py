@@ -1,6 +1,6 @@
 """`kubenode member list`."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import typer
@@ -22,6 +22,7 @@ COLUMNS = {
     "VERSION": "version",
     "MACHINES": "machines",
     "CONTACT": "contact",
+    "EXPIRES": "expires",
 }
 WIDE = {"LABELS": "labels", "MESSAGE": "message"}
 
@@ -43,7 +44,7 @@ async def list_members(output: Listing, kubeconfig: str | None, context: str | N
 def build_row(member: MemberCluster, now: datetime) -> dict[str, Any]:
     status = member.status
     reach = find_condition(status.conditions, MEMBER_REACHABLE)
-    contact = status.last_contact
+    contact, expires_at = status.last_contact, status.credentials_expire_at
     labels = member.metadata.labels
     return {
         "name": member.metadata.name,
@@ -52,6 +53,7 @@ def build_row(member: MemberCluster, now: datetime) -> dict[str, Any]:
         "version": status.version,
         "machines": status.machines,
         "contact": "" if contact is None else length(now - contact),
+        "expires": "" if expires_at is None else length(max(expires_at - now, timedelta())),
         "labels": ",".join(f"{key}={value}" for key, value in sorted(labels.items())),
         "message": "" if reach is None else reach.message,
     }

@@ -46,7 +46,7 @@ class MemberWorld:
     def running(self, folder: Path, probe_seconds: float) -> Iterator[Program]:
         """`kubenode run captain` with the rights of the chart."""
         rights = self.captain.kubeconfig_for(account("kubenode-captain"), ACCOUNT_GROUPS)
-        shared = ("--kubeconfig", str(rights), "--health-port", "0", "--no-lease")
+        shared = ("--kubeconfig", str(rights), "--health-port", "0")
         interval = ("--member-probe-seconds", str(probe_seconds))
         program = Program("captain", ("run", "captain", *shared, *interval), folder)
         program.start()

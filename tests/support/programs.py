@@ -25,6 +25,10 @@ class Program:
     def log(self) -> str:
         return self._daemon.log.read_text() if self._daemon.log.exists() else ""
 
+    @property
+    def pid(self) -> int:
+        return self._daemon.pid
+
     def start(self) -> None:
         self._daemon.start()
         self.starts += 1

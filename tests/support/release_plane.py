@@ -80,6 +80,11 @@ class ReleasePlane:
         finally:
             program.stop()
 
+    def revive(self, stage: str) -> None:
+        """Start the killed API server of a member."""
+        self.members[stage].restart("kube-apiserver")
+        until(partial(serves_our_kinds, self.members[stage]), "our kinds are served", PATIENCE)
+
     def read(self, stage: str, kind: str, name: str) -> Raw | None:
         items = self.members[stage].get(paths.custom(PLURALS[kind]))["items"]
         return next((item for item in items if item["metadata"]["name"] == name), None)

@@ -78,6 +78,8 @@ class MemberClusterStatus(Model):
     """Kinds that Captain may release and that the member serves."""
     machines: StrictInt | None = Field(default=None, ge=0)
     """Number of Machines. Absent if unknown."""
+    credentials_expire_at: Time | None = None
+    """Time at which the token or client certificate expires. Absent if it names none."""
     conditions: list[Condition] = Field(default_factory=list, max_length=16)
     """Conditions of the member."""
 
@@ -99,6 +101,7 @@ class MemberCluster(Resource):
             PrinterColumn("Reachable", ".status.conditions[?(@.type=='Reachable')].status"),
             PrinterColumn("Version", ".status.version"),
             PrinterColumn("Machines", ".status.machines", "integer"),
+            PrinterColumn("Expires", ".status.credentialsExpireAt", "date", priority=1),
             PrinterColumn(
                 "Reason", ".status.conditions[?(@.type=='Reachable')].reason", priority=1
             ),

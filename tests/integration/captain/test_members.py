@@ -58,6 +58,7 @@ def test_an_imported_member_is_connected_and_removed_again(
         assert conditions == {"Reachable": "True", "Installed": "True", "Ready": "True"}
         assert (status["phase"], status["machines"]) == ("Connected", 3)
         assert status["version"].startswith("v1.") and status["lastContact"]
+        assert status["credentialsExpireAt"] > status["lastContact"]
         listed = world.command("list", "-o", "wide").stdout
         assert "stage=test" in listed and "Connected" in listed
         access = ("--member-kubeconfig", str(world.member.kubeconfig))

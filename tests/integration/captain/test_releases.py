@@ -101,7 +101,7 @@ def test_component_goes_stage_by_stage_through_deaths_and_back(
         plane.wait_for("containerd", lambda status: status["reason"] == "ClusterUnreachable")
         assert "staging" in plane.run("release", "explain", "containerd")
         captain.kill()
-        plane.members["staging"].restart("kube-apiserver")
+        plane.revive("staging")
         captain.start()
         waits = in_stage("production", "AwaitingApproval")
         plane.wait_for("containerd", waits, lambda: report("staging"))

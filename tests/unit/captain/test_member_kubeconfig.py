@@ -3,15 +3,23 @@
 import base64
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.pki import Authority
 
-from captain.members.kubeconfig import MAX_BYTES, KubeconfigProblem, parse_kubeconfig
+from captain.members.kubeconfig import (
+    MAX_BYTES,
+    KubeconfigProblem,
+    MemberCredentials,
+    find_expiry,
+    parse_kubeconfig,
+)
 from captain.members.transport import build_context
 from kubenode.cli.member_identity import MemberEndpoint, build_kubeconfig
+from kubenode.runtime.clock import SystemClock
 
 Config = dict[str, Any]
 PEM = base64.b64encode(b"-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n").decode()
@@ -229,3 +237,24 @@ def test_a_garbled_certificate_is_refused(field: str) -> None:
         user(made).update({field: PEM, "client-key-data": PEM})
     with pytest.raises(KubeconfigProblem, match=field):
         build_context(parse_kubeconfig(json.dumps(made).encode()))
+
+
+def token(claims: object) -> MemberCredentials:
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return MemberCredentials("https://a", token=f"h.{payload}.s")
+
+
+def test_the_expiry_of_a_token_is_read() -> None:
+    assert find_expiry(token({"exp": 1795910400})) == datetime(2026, 11, 29, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("claims", [{}, {"exp": "x"}, {"exp": 10**30}, {"exp": None}, [], 3])
+def test_a_token_without_expiry_has_none(claims: object) -> None:
+    assert find_expiry(token(claims)) is None
+    assert find_expiry(MemberCredentials("https://a", token="opaque")) is None
+
+
+def test_the_expiry_of_a_certificate_is_read(tmp_path: Path) -> None:
+    identity = Authority(tmp_path).issue("captain", "captain", life=timedelta(days=3))
+    read = find_expiry(MemberCredentials("https://a", certificate=identity.cert_file.read_bytes()))
+    assert read is not None and timedelta(days=2) < read - SystemClock().now() < timedelta(days=4)

@@ -147,6 +147,14 @@ ENDINGS: dict[str, Ending] = {
     "agent/identity/issuance.py::works_as": Ending("SelfSubjectReview", NOT_STORED),
     "kubenode/runtime/kube/reviews.py::ReviewClient.send": Ending("a review", NOT_STORED),
     "kubenode/runtime/drain/evictor.py::PodEvictor.evict.evict": Ending("Eviction", NOT_STORED),
+    # In a member cluster.
+    "captain/members/client.py::_replace": Ending(
+        "of a payload",
+        "the release that put it back deletes it, or a person does",
+        f"{INTEGRATION}/captain/test_stolen_credential.py::"
+        "test_the_port_applies_replaces_and_deletes_on_a_real_server",
+    ),
+    "captain/members/probe.py::_find_missing": Ending("SelfSubjectRulesReview", NOT_STORED),
 }
 
 

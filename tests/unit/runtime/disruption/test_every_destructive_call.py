@@ -43,6 +43,7 @@ BEHIND = {
     # A person's own words.
     "kubenode/cli/machine_export.py::Exporter._give_up::delete": "a person deletes the Machine",
     "kubenode/cli/machine_export.py::Exporter._lease::delete": "the Lease of its agent",
+    "kubenode/cli/member_import.py::_delete_path::delete": "a person removes a member",
     "kubenode/cli/uninstall.py::Uninstaller._delete::delete": "a person takes KubeNode off",
 }
 
