@@ -85,7 +85,8 @@ def test_component_goes_stage_by_stage_through_deaths_and_back(
     payload = write_payload(tmp_path, make_component(), make_set())
     planned = plane.run("release", "plan", "-f", payload, "--pipeline", "online")
     assert "staging" in planned
-    plane.run("release", "start", "containerd", "-f", payload, "--pipeline", "online")
+    words = ("-f", payload, "--pipeline", "online", "--force-conflicts")
+    plane.run("release", "start", "containerd", *words)
 
     def report(*stages: str) -> None:
         for stage in stages:
