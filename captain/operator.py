@@ -15,7 +15,11 @@ from captain.members.controller import (
     select_changed,
 )
 from captain.members.metrics import MemberCollector, MemberMetrics
-from kubenode.api.v1alpha1 import MemberCluster
+from captain.releases.clusters import ReleaseClusters
+from captain.releases.pipeline import PipelineReconciler, read_labels
+from captain.releases.reconciler import ReleaseReconciler
+from captain.releases.store import ApiReleases
+from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import KUBECONFIG_SECRET_TYPE
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import WORKERS, Controller, Reconcile
@@ -68,6 +72,12 @@ class Captain:
             field_selector=f"type={KUBECONFIG_SECRET_TYPE}",
             name="kubeconfigs of members",
         )
+        self.pipelines: Informer[ReleasePipeline] = informer(
+            kube, paths.custom(ReleasePipeline.resource.plural), ReleasePipeline.from_server
+        )
+        self.releases: Informer[Release] = informer(
+            kube, paths.custom(Release.resource.plural), Release.from_server
+        )
         self.clusters.add_index(OF_SECRET, index_secret)
         self.members = MemberConnections(
             self.clusters,
@@ -77,6 +87,8 @@ class Captain:
             runtime.client("member") if runtime is not None else None,
         )
         self._probes = self._build_probes(settings, MemberMetrics(registry))
+        self._pipeline_controller = self._build_pipelines()
+        self._release_controller = self._build_releases()
         registry.register(MemberCollector(self.clusters.cache.values, self.members))
         if runtime is not None:
             for each in self._informers:
@@ -97,6 +109,27 @@ class Captain:
         probes.watch(self.secrets, RotatedMembers(self.clusters))
         return probes
 
+    def _build_pipelines(self) -> Controller:
+        reconciler = PipelineReconciler(
+            self._kube, self._fence, self._clock, self.clusters, self.pipelines
+        )
+        controller = self._controller("pipelines", reconciler.reconcile)
+        controller.watch(self.pipelines)
+        controller.watch(self.clusters, reconciler.map_cluster)
+        return controller
+
+    def _build_releases(self) -> Controller:
+        reconciler = ReleaseReconciler(
+            ApiReleases(self._kube, self._fence),
+            ReleaseClusters(self.members, self._fence),
+            self._clock,
+            lambda: read_labels(self.clusters),
+            self.pipelines.get,
+        )
+        controller = self._controller("releases", reconciler.reconcile)
+        controller.watch(self.releases)
+        return controller
+
     def _controller(self, name: str, reconcile: Reconcile, workers: int = WORKERS) -> Controller:
         queue: WorkQueue[str] = WorkQueue(self._clock)
         meter = self._runtime.controller(name, queue) if self._runtime is not None else None
@@ -112,7 +145,7 @@ class Captain:
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
-        return (self.clusters, self.secrets)
+        return (self.clusters, self.secrets, self.pipelines, self.releases)
 
     @property
     def ground(self) -> list[Part]:
@@ -122,7 +155,7 @@ class Captain:
     @property
     def parts(self) -> list[Part]:
         """Parts that decide and act, to be started once the lease is held."""
-        return [self._probes]
+        return [self._probes, self._pipeline_controller, self._release_controller]
 
     def ready(self) -> bool:
         """Return whether all caches are fresh."""

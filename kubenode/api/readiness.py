@@ -114,6 +114,13 @@ RULES: Mapping[str, tuple[ReadinessRule, ...]] = {
         _if_false("Installed", _FAILED),
     ),
     "MachineComponent": (_if_false("Valid", _FAILED), _unless_true("Valid", _IN_PROGRESS)),
+    "ReleasePipeline": (_if_false("Valid", _FAILED), _unless_true("Valid", _IN_PROGRESS)),
+    "Release": (
+        _if_true("Paused", _FAILED, "ClustersFailed"),
+        _if_false("Progressing", Progress.CURRENT, "Succeeded"),
+        _if_false("Progressing", _FAILED),
+        _always("Progressing", _IN_PROGRESS),
+    ),
     "Machine": (
         _if_false("InstanceReady", _FAILED, "CreateFailed", "InstanceGone"),
         _if_false("Healthy", _FAILED, "StartupTimeout"),

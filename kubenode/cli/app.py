@@ -29,6 +29,7 @@ from kubenode.cli.machine_app import machine_app
 from kubenode.cli.member_app import member_app
 from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, ReportFormat, duration
 from kubenode.cli.providers_app import providers_app
+from kubenode.cli.release_app import release_app
 from kubenode.cli.rules_app import rules_app
 from kubenode.cli.rules_cluster import record
 from kubenode.cli.run_app import run_app
@@ -62,6 +63,7 @@ app.command("demo")(demo)
 app.add_typer(explain_app, name="explain")
 _GROUPS = {"providers": providers_app, "machine": machine_app, "freeze": freeze_app}
 _GROUPS |= {"component": component_app, "insight": insight_app, "member": member_app}
+_GROUPS |= {"release": release_app}
 for _name, _group in _GROUPS.items():
     app.add_typer(_group, name=_name)
 

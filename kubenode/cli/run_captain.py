@@ -7,7 +7,7 @@ from kubenode.cli.exits import explained, run
 from kubenode.cli.run import Flags, ProgramContext, standing
 from kubenode.cli.setting_flags import load_program
 
-CAPTAIN_KINDS = frozenset({"memberclusters"})
+CAPTAIN_KINDS = frozenset({"memberclusters", "releasepipelines", "releases"})
 
 
 def captain(flags: Flags) -> None:
@@ -41,4 +41,8 @@ def build_captain(ground: ProgramContext, settings: CaptainFlags) -> Captain:
 
 
 def _ready(operator: Captain) -> str:
-    return "" if operator.ready() else "caches of MemberClusters and their Secrets are not current"
+    return (
+        ""
+        if operator.ready()
+        else "caches of MemberClusters, their Secrets, pipelines and releases are not current"
+    )

@@ -602,6 +602,46 @@ def remediation_template() -> Object:
     }
 
 
+def release_pipeline() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "ReleasePipeline",
+        "metadata": {"name": "online"},
+        "spec": {
+            "stages": [
+                {"name": "test", "selector": {"matchLabels": {"stage": "test"}}},
+                {
+                    "name": "production",
+                    "selector": {"matchLabels": {"stage": "production"}},
+                    "sortBy": "order",
+                    "maxConcurrency": "10%",
+                    "maxFailures": 2,
+                    "approval": "Before",
+                    "onUnreachable": "Skip",
+                    "bakeTime": "24h",
+                },
+            ],
+            "failurePolicy": "Rollback",
+        },
+    }
+
+
+def release() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "Release",
+        "metadata": {"name": "containerd-2.1.4"},
+        "spec": {
+            "pipelineRef": "online",
+            "payload": [machine_component()],
+            "digest": "sha256:" + "0" * 64,
+            "state": "Run",
+            "onConflict": "Wait",
+            "approvals": [{"stage": "production", "by": "ann", "at": "2026-11-21T01:59:09Z"}],
+        },
+    }
+
+
 GOOD: Mapping[str, Object] = {
     "remedier": remedier(),
     "inferring-remedier": inferring_remedier(),
@@ -618,6 +658,8 @@ GOOD: Mapping[str, Object] = {
     "set": machine_set(),
     "component": machine_component(),
     "rollout": machine_component_set(),
+    "pipeline": release_pipeline(),
+    "release": release(),
     "remediation": remediation(),
     "remediation-template": remediation_template(),
 }
@@ -1211,6 +1253,58 @@ BAD: tuple[Bad, ...] = (
         "spec.updateStrategy.inspection.checks[0]",
         "nodeCondition, promQL or job",
     ),
+    Bad("no stage", "pipeline", "spec.stages", [], "spec.stages"),
+    Bad(
+        "stage of all clusters",
+        "pipeline",
+        "spec.stages.0.selector",
+        {},
+        "spec.stages[0].selector",
+        "every cluster",
+    ),
+    Bad(
+        "two stages of a name",
+        "pipeline",
+        "spec.stages.1.name",
+        "test",
+        "spec.stages",
+        "same name twice",
+    ),
+    Bad("odd stage", "pipeline", "spec.stages.0.name", "Test", "spec.stages[0].name"),
+    Bad(
+        "odd concurrency",
+        "pipeline",
+        "spec.stages.1.maxConcurrency",
+        "101%",
+        "spec.stages[1].maxConcurrency",
+    ),
+    Bad("release of nothing", "release", "spec.payload", [], "spec.payload"),
+    Bad(
+        "release of a Secret",
+        "release",
+        "spec.payload.0.kind",
+        "Secret",
+        "spec.payload[0].kind",
+        "NodeRemedier",
+    ),
+    Bad(
+        "release of another group",
+        "release",
+        "spec.payload.0.apiVersion",
+        "v1",
+        "spec.payload[0].apiVersion",
+    ),
+    Bad(
+        "object twice",
+        "release",
+        "spec.payload",
+        [machine_component(), machine_component()],
+        "spec.payload",
+        "same object twice",
+    ),
+    Bad("digest of no form", "release", "spec.digest", "9c41", "spec.digest"),
+    Bad("approval of nobody", "release", "spec.approvals.0.by", "", "spec.approvals[0].by"),
+    Bad("unknown state", "release", "spec.state", "Stop", "spec.state", "Rollback"),
 )
 
 IMMUTABLE: tuple[tuple[str, str, object], ...] = (
@@ -1229,6 +1323,9 @@ IMMUTABLE: tuple[tuple[str, str, object], ...] = (
     ("set", "spec.selector", {"matchLabels": {"pool": "online"}}),
     ("component", "spec.version", "2.1.5"),
     ("component", "spec.files.0.mode", "0600"),
+    ("release", "spec.pipelineRef", "offline"),
+    ("release", "spec.payload.0.spec.version", "2.1.5"),
+    ("release", "spec.digest", "sha256:" + "1" * 64),
 )
 """Kind, path and value of changes that must be refused once the object exists."""
 
@@ -1242,4 +1339,8 @@ MUTABLE: tuple[tuple[str, str, object], ...] = (
     ("member", "spec.kubeconfigRef", "sh-03-b"),
     ("member", "spec.paused", True),
     ("rollout", "spec.component", "containerd-2.1.5"),
+    ("release", "spec.state", "Pause"),
+    ("release", "spec.onConflict", "Force"),
+    ("release", "spec.approvals", []),
+    ("pipeline", "spec.stages.0.bakeTime", "1h"),
 )

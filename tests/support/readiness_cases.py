@@ -57,6 +57,15 @@ def _case(kind: str, progress: Progress, *conditions: tuple[str, ...]) -> Readin
 
 _COMPLETED = ("Progressing", "False", "Completed")
 CASES = (
+    _case("ReleasePipeline", CURRENT, ("Valid", "True", "Valid")),
+    _case("ReleasePipeline", FAILED, ("Valid", "False", "EmptyStage")),
+    _case("ReleasePipeline", IN_PROGRESS),
+    _case("Release", CURRENT, ("Progressing", "False", "Succeeded")),
+    _case("Release", FAILED, ("Progressing", "False", "RolledBack")),
+    _case("Release", IN_PROGRESS, ("Progressing", "True", "Baking")),
+    _case("Release", IN_PROGRESS, ("Progressing", "True", "User"), ("Paused", "True", "User")),
+    _case("Release", FAILED, ("Paused", "True", "ClustersFailed")),
+    _case("Release", IN_PROGRESS),
     _case("NodeRemedier", CURRENT),
     _case("NodeRemedier", CURRENT, ("Compiled", "True"), ("EnginesAgree", "True")),
     _case("NodeRemedier", CURRENT, ("Compiled", "True"), ("SafeSize", "False", "SelectsNoNode")),

@@ -23,6 +23,8 @@ from kubenode.api.v1alpha1.membercluster import MemberCluster
 from kubenode.api.v1alpha1.noderecord import NodeRecord
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
+from kubenode.api.v1alpha1.release import Release
+from kubenode.api.v1alpha1.releasepipeline import ReleasePipeline
 from kubenode.api.v1alpha1.remediation import KubeNodeRemediation, KubeNodeRemediationTemplate
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase, RemedyOperationJob
 
@@ -43,6 +45,8 @@ KINDS: tuple[type[Resource], ...] = (
     KubeNodeRemediationTemplate,
     NodeRecord,
     MemberCluster,
+    ReleasePipeline,
+    Release,
 )
 
 __all__ = [
@@ -78,6 +82,8 @@ __all__ = [
     "Operation",
     "Permit",
     "Reason",
+    "Release",
+    "ReleasePipeline",
     "RemedyOperationJob",
     "Resource",
     "Rung",

@@ -7,6 +7,7 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints
 
 from kubenode.api.base import API_VERSION, Model, PrinterColumn, Resource, ResourceInfo
 from kubenode.api.meta import Condition, ObjectMeta, Time
+from kubenode.api.v1alpha1.release import PayloadKind
 
 MEMBER_REACHABLE = "Reachable"
 """Condition type: whether the last probe was answered."""
@@ -15,7 +16,7 @@ MEMBER_INSTALLED = "Installed"
 KUBECONFIG_SECRET_TYPE = "kubenode.io/kubeconfig"
 """Type of the Secrets that Captain reads. It reads no other Secret of its namespace."""
 KUBECONFIG_KEY = "kubeconfig"
-PAYLOAD_KINDS = ("NodeRemedier", "MachineComponent", "MachineComponentSet", "DefenderPolicy")
+PAYLOAD_KINDS = tuple(kind.value for kind in PayloadKind)
 """Kinds that Captain reads and writes in a member."""
 
 

@@ -128,3 +128,9 @@ def test_reference_links_lead_somewhere_and_describe_every_field() -> None:
                 or name in ("ObjectMeta", "OwnerReference")
                 or "properties" not in part
             ), name
+
+
+def test_no_two_kinds_share_a_name() -> None:
+    infos = [kind.resource for kind in KINDS]
+    names = [name for i in infos for name in {i.plural, i.kind.lower(), i.short_name}]
+    assert sorted(names) == sorted(set(names))

@@ -1,0 +1,296 @@
+"""Moves a release forward through its current stage. Pure.
+
+The order in a stage:
+
+- approve: a stage with approval Before starts when a person has approved it.
+- observe: each cluster that was changed is judged by its own objects.
+- stop: at `maxFailures` the release stops or rolls back, and changes nothing more.
+- start: clusters in their order, at most `maxConcurrency` at once. What stood there before is
+  stored with phase Applying, before the first write.
+- bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from captain.releases.content import compute_digest, extract_content
+from captain.releases.health import ClusterHealth, judge_cluster
+from captain.releases.model import (
+    EVIDENCE_LENGTH,
+    MESSAGE_LENGTH,
+    MemberObservation,
+    ReleaseDecision,
+    ReleaseWorld,
+    replace_cluster,
+    replace_stage,
+)
+from captain.releases.stages import find_stage
+from kubenode.api.names import list_first
+from kubenode.api.readiness import Progress
+from kubenode.api.share import share_of
+from kubenode.api.v1alpha1 import Release
+from kubenode.api.v1alpha1.release import (
+    PREVIOUS_LENGTH,
+    ClusterPhase,
+    PreviousContent,
+    ReleaseCluster,
+    ReleaseReason,
+    ReleaseStage,
+    ReleaseStatus,
+    ReleaseStop,
+    StagePhase,
+)
+from kubenode.api.v1alpha1.releasepipeline import (
+    OnUnreachable,
+    PipelineStage,
+    ReleaseFailurePolicy,
+    StageApproval,
+)
+
+UNREACHABLE_TIMEOUT = timedelta(minutes=2)
+"""Time after which `onUnreachable` Skip and Fail apply."""
+MOST_PREVIOUS = 524288
+"""Characters of all previous contents of a release. etcd stores objects of up to 1.5 MB."""
+MOST_CONTENTS = 64
+"""Different previous contents of a release."""
+SHOWN = 5
+IN_FLIGHT = (ClusterPhase.APPLYING, ClusterPhase.VERIFYING)
+
+
+class PreviousTooLargeError(Exception):
+    """The contents that a rollback would need do not fit into the status."""
+
+
+def move_forward(release: Release, status: ReleaseStatus, world: ReleaseWorld) -> ReleaseDecision:
+    """Return the next status of a release that runs, and the clusters to write to."""
+    stage = find_stage(status.stages)
+    assert status.snapshot is not None
+    if stage is None:
+        return ReleaseDecision(status)
+    settings = next(each for each in status.snapshot.stages if each.name == stage.name)
+    return StageMove(release, status, settings, world).run(stage)
+
+
+@dataclass(slots=True)
+class StageMove:
+    """One move of the current stage.
+
+    status: grows by the previous contents of the clusters that start.
+    """
+
+    release: Release
+    status: ReleaseStatus
+    settings: PipelineStage
+    world: ReleaseWorld
+
+    def run(self, stage: ReleaseStage) -> ReleaseDecision:
+        if stage.phase in (StagePhase.PENDING, StagePhase.AWAITING_APPROVAL):
+            if not self._is_approved(stage):
+                return self._store(_with_phase(stage, StagePhase.AWAITING_APPROVAL))
+            stage = _with_phase(stage, StagePhase.RUNNING)
+        stage = self._observe(stage)
+        if stop := self._find_stop(stage):
+            return self._stop(stage, stop)
+        try:
+            stage = self._start(stage)
+        except PreviousTooLargeError as error:
+            stop = ReleaseStop(reason=ReleaseReason.PREVIOUS_TOO_LARGE, message=str(error))
+            return self._stop(stage, stop)
+        if all(cluster.phase.settled for cluster in stage.clusters):
+            return self._store(self._bake(stage))
+        return self._store(stage)
+
+    def _is_approved(self, stage: ReleaseStage) -> bool:
+        if self.settings.approval is StageApproval.NONE:
+            return True
+        return any(each.stage == stage.name for each in self.release.spec.approvals)
+
+    def _store(self, stage: ReleaseStage) -> ReleaseDecision:
+        applies = [
+            cluster.name
+            for cluster in stage.clusters
+            if cluster.phase is ClusterPhase.APPLYING and cluster.unreachable_since is None
+        ]
+        return ReleaseDecision(replace_stage(self.status, stage), applies)
+
+    # -- observe ----------------------------------------------------------------------------------
+
+    def _observe(self, stage: ReleaseStage) -> ReleaseStage:
+        for cluster in stage.clusters:
+            observation = self.world.observations.get(cluster.name)
+            if cluster.name not in self.world.labels:
+                stage = replace_cluster(stage, _remove(cluster))
+            elif observation is not None:
+                stage = replace_cluster(stage, self._judge(cluster, observation))
+        return stage
+
+    def _judge(self, cluster: ReleaseCluster, observation: MemberObservation) -> ReleaseCluster:
+        if observation.unreachable:
+            return self._judge_unreachable(cluster, observation.unreachable)
+        if cluster.unreachable_since is not None:
+            changes = {"unreachable_since": None, "reason": None, "evidence": ""}
+            cluster = cluster.model_copy(update=changes)
+        if cluster.phase not in (ClusterPhase.VERIFYING, ClusterPhase.SUCCEEDED):
+            return cluster
+        payload = self.release.spec.payload
+        return _apply_health(cluster, judge_cluster(payload, cluster.relapsed, observation.objects))
+
+    def _judge_unreachable(self, cluster: ReleaseCluster, why: str) -> ReleaseCluster:
+        since = cluster.unreachable_since or self.world.now
+        phase = cluster.phase
+        if self.world.now - since >= UNREACHABLE_TIMEOUT:
+            phase = _phase_of_unreachable(self.settings.on_unreachable, phase)
+        return cluster.model_copy(
+            update={
+                "phase": phase,
+                "reason": ReleaseReason.CLUSTER_UNREACHABLE,
+                "evidence": why[:EVIDENCE_LENGTH],
+                "unreachable_since": since,
+            }
+        )
+
+    # -- stop -------------------------------------------------------------------------------------
+
+    def _find_stop(self, stage: ReleaseStage) -> ReleaseStop | None:
+        failed = [each for each in stage.clusters if each.phase is ClusterPhase.FAILED]
+        counted = sum(each.phase is not ClusterPhase.SKIPPED for each in stage.clusters)
+        limit = max(1, share_of(self.settings.max_failures, len(stage.clusters)))
+        if not failed or len(failed) < min(limit, counted):
+            return None
+        names = list_first((each.name for each in failed), SHOWN)
+        message = f"stage {stage.name}: {names} failed: {failed[0].evidence}"
+        return ReleaseStop(reason=ReleaseReason.CLUSTERS_FAILED, message=message[:MESSAGE_LENGTH])
+
+    def _stop(self, stage: ReleaseStage, stop: ReleaseStop) -> ReleaseDecision:
+        status = replace_stage(self.status, stage)
+        assert status.snapshot is not None
+        changes: dict[str, object] = {"stop": stop}
+        rolls_back = status.snapshot.failure_policy is ReleaseFailurePolicy.ROLLBACK
+        if stop.reason is ReleaseReason.CLUSTERS_FAILED and rolls_back:
+            changes = {"rollback": stop.reason}
+        return ReleaseDecision(status.model_copy(update=changes))
+
+    # -- start ------------------------------------------------------------------------------------
+
+    def _start(self, stage: ReleaseStage) -> ReleaseStage:
+        for cluster in list(list_startable(stage, self.settings)):
+            observation = self.world.observations.get(cluster.name)
+            if observation is not None and not observation.unreachable:
+                previous = cluster.previous or self._record(observation)
+                changes = {"phase": ClusterPhase.APPLYING, "previous": previous}
+                stage = replace_cluster(stage, cluster.model_copy(update=changes))
+        return stage
+
+    def _record(self, observation: MemberObservation) -> str:
+        """Store what stands in the cluster now and return its digest.
+
+        Raises PreviousTooLargeError.
+        """
+        keys = [each.key for each in self.release.spec.payload]
+        content = extract_content(observation.objects, keys)
+        digest, contents = compute_digest(content), self.status.previous
+        if any(each.digest == digest for each in contents):
+            return digest
+        total = sum(len(each.content) for each in contents) + len(content)
+        if (
+            len(content) > PREVIOUS_LENGTH
+            or total > MOST_PREVIOUS
+            or len(contents) == MOST_CONTENTS
+        ):
+            raise PreviousTooLargeError(
+                "the objects that stand in the clusters differ too much or are too large to be"
+                f" stored for a rollback ({MOST_CONTENTS} contents, {MOST_PREVIOUS} characters"
+                " together): release fewer objects or to fewer clusters at once"
+            )
+        added = [*contents, PreviousContent(digest=digest, content=content)]
+        self.status = self.status.model_copy(update={"previous": added})
+        return digest
+
+    # -- bake -------------------------------------------------------------------------------------
+
+    def _bake(self, stage: ReleaseStage) -> ReleaseStage:
+        now = self.world.now
+        until = stage.bake_until
+        if stage.phase is not StagePhase.BAKING or until is None:
+            until = now + self.settings.bake_time
+            changes = {"phase": StagePhase.BAKING, "bake_until": until}
+            stage = stage.model_copy(update=changes)
+        if now < until or any(self._is_unproven(cluster) for cluster in stage.clusters):
+            return stage
+        return _with_phase(stage, StagePhase.SUCCEEDED)
+
+    def _is_unproven(self, cluster: ReleaseCluster) -> bool:
+        """Return whether a succeeded cluster has not been observed healthy in this move."""
+        if cluster.phase is not ClusterPhase.SUCCEEDED or cluster.name not in self.world.labels:
+            return False
+        if cluster.unreachable_since is not None:
+            return self.settings.on_unreachable is not OnUnreachable.SKIP
+        return cluster.reason is not None or cluster.name not in self.world.observations
+
+
+def list_startable(stage: ReleaseStage, settings: PipelineStage) -> Iterator[ReleaseCluster]:
+    """Yield the pending clusters that may start now. An unreachable one keeps its turn."""
+    in_flight = sum(each.phase in IN_FLIGHT for each in stage.clusters)
+    slots = max(1, share_of(settings.max_concurrency, len(stage.clusters))) - in_flight
+    pending = [each for each in stage.clusters if each.phase is ClusterPhase.PENDING]
+    yield from pending[: max(0, slots)]
+
+
+def retry_failed(stages: Sequence[ReleaseStage]) -> list[ReleaseStage]:
+    """Return the stages with the failed clusters of the current one Pending again.
+
+    What stood in a cluster before the release stays known.
+    """
+    current = find_stage(stages)
+    return [_retry_stage(stage) if stage is current else stage for stage in stages]
+
+
+def _retry_stage(stage: ReleaseStage) -> ReleaseStage:
+    if all(cluster.phase is not ClusterPhase.FAILED for cluster in stage.clusters):
+        return stage
+    clusters = [_retry(cluster) for cluster in stage.clusters]
+    return ReleaseStage(name=stage.name, phase=StagePhase.RUNNING, clusters=clusters)
+
+
+def _retry(cluster: ReleaseCluster) -> ReleaseCluster:
+    if cluster.phase is not ClusterPhase.FAILED:
+        return cluster
+    return ReleaseCluster(name=cluster.name, previous=cluster.previous)
+
+
+def _with_phase(stage: ReleaseStage, phase: StagePhase) -> ReleaseStage:
+    return stage.model_copy(update={"phase": phase})
+
+
+def _remove(cluster: ReleaseCluster) -> ReleaseCluster:
+    if cluster.phase.settled:
+        return cluster
+    return cluster.model_copy(
+        update={
+            "phase": ClusterPhase.SKIPPED,
+            "reason": ReleaseReason.CLUSTER_REMOVED,
+            "evidence": "its MemberCluster was removed",
+            "unreachable_since": None,
+        }
+    )
+
+
+def _phase_of_unreachable(policy: OnUnreachable, phase: ClusterPhase) -> ClusterPhase:
+    if policy is OnUnreachable.WAIT or (phase.settled and policy is OnUnreachable.SKIP):
+        return phase
+    return ClusterPhase.SKIPPED if policy is OnUnreachable.SKIP else ClusterPhase.FAILED
+
+
+_PHASES = {Progress.FAILED: ClusterPhase.FAILED, Progress.CURRENT: ClusterPhase.SUCCEEDED}
+
+
+def _apply_health(cluster: ReleaseCluster, health: ClusterHealth) -> ReleaseCluster:
+    return cluster.model_copy(
+        update={
+            "phase": _PHASES.get(health.progress, cluster.phase),
+            "reason": health.reason,
+            "evidence": health.evidence,
+            "drift": list(health.drift),
+        }
+    )

@@ -1,0 +1,98 @@
+"""Judges the objects of a release in one cluster: drift, harm and health. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from captain.releases.content import Raw, list_differences
+from captain.releases.model import EVIDENCE_LENGTH
+from kubenode.api.meta import Condition
+from kubenode.api.names import list_first
+from kubenode.api.readiness import Progress, Readiness, read_progress
+from kubenode.api.v1alpha1.release import (
+    PayloadObject,
+    ReleaseReason,
+)
+
+SHOWN = 3
+"""Differences of an object that a text names before the rest is counted."""
+DRIFT_LENGTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterHealth:
+    """Health of the payload in a cluster.
+
+    reason: None if all objects are as released and healthy.
+    drift: objects that others changed or deleted.
+    """
+
+    progress: Progress
+    reason: ReleaseReason | None = None
+    evidence: str = ""
+    drift: Sequence[str] = ()
+
+
+def judge_cluster(
+    payload: Iterable[PayloadObject],
+    relapsed: int,
+    objects: Mapping[str, Raw | None],
+) -> ClusterHealth:
+    """Return the health. Drift decides before harm, harm before health.
+
+    relapsed: number of jobs for a relapse that the rules counted when they were applied.
+    """
+    payload = list(payload)
+    drift = [text[:DRIFT_LENGTH] for each in payload if (text := find_drift(each, objects))]
+    if drift:
+        evidence = "; ".join(drift)[:EVIDENCE_LENGTH]
+        return ClusterHealth(Progress.FAILED, ReleaseReason.DRIFTED, evidence, drift)
+    lives = [(each, objects[each.key] or {}) for each in payload]
+    new_relapses = sum(read_relapsed(live) for _, live in lives) - relapsed
+    if new_relapses > 0:
+        text = f"the rules of the payload have {new_relapses} new jobs for a relapse"
+        return _judged(Progress.FAILED, ReleaseReason.HARMFUL, [text])
+    answers = [(each.key, read_readiness(each.kind, live)) for each, live in lives]
+    failed = list(_describe(answers, Progress.FAILED))
+    if failed:
+        return _judged(Progress.FAILED, ReleaseReason.UNHEALTHY, failed)
+    waits = list(_describe(answers, Progress.IN_PROGRESS))
+    if waits:
+        return _judged(Progress.IN_PROGRESS, ReleaseReason.NOT_HEALTHY_YET, waits)
+    return ClusterHealth(Progress.CURRENT)
+
+
+def find_drift(wanted: PayloadObject, objects: Mapping[str, Raw | None]) -> str:
+    """Return how the object differs from the payload, "" if it does not."""
+    live = objects.get(wanted.key)
+    if live is None:
+        return f"{wanted.key} does not exist any more"
+    paths = list(list_differences(wanted.spec, live.get("spec", {})))
+    return f"{wanted.key} was changed at {list_first(paths, SHOWN)}" if paths else ""
+
+
+def read_relapsed(live: Raw) -> int:
+    """Return the number of jobs for a relapse that a rule counts, 0 for other kinds."""
+    return int((live.get("status", {}).get("jobs") or {}).get("relapsed", 0))
+
+
+def read_readiness(kind: str, live: Raw) -> Readiness:
+    """Return the progress of a live object as `kubenode verify` reads it."""
+    status = live.get("status", {})
+    conditions = [
+        Condition.model_validate(each, extra="ignore") for each in status.get("conditions", ())
+    ]
+    generation, observed = (
+        live["metadata"].get("generation", 0),
+        status.get("observedGeneration", 0),
+    )
+    return read_progress(kind, generation, observed, conditions)
+
+
+def _describe(answers: Iterable[tuple[str, Readiness]], progress: Progress) -> Iterator[str]:
+    for key, readiness in answers:
+        if readiness.progress is progress:
+            yield f"{key}: {readiness.reason}: {readiness.message}".rstrip(": ")
+
+
+def _judged(progress: Progress, reason: ReleaseReason, texts: Sequence[str]) -> ClusterHealth:
+    return ClusterHealth(progress, reason, "; ".join(texts)[:EVIDENCE_LENGTH])

@@ -1,0 +1,140 @@
+"""ReleasePipeline: stages of clusters through which releases go in order."""
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, StrictInt, StringConstraints, model_validator
+
+from kubenode.api.base import API_VERSION, CelRule, Model, PrinterColumn, Resource, ResourceInfo
+from kubenode.api.duration import Duration
+from kubenode.api.meta import Condition, LabelSelector, ObjectMeta, not_empty
+from kubenode.api.share import Share
+
+PIPELINE_VALID = "Valid"
+"""Condition type, with the reasons of PipelineReason."""
+StageName = Annotated[
+    str, StringConstraints(max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+]
+
+
+class PipelineReason(StrEnum):
+    """Reasons of the condition Valid."""
+
+    VALID = "Valid"
+    EMPTY_STAGE = "EmptyStage"
+    CLUSTER_IN_TWO_STAGES = "ClusterInTwoStages"
+
+
+class StageApproval(StrEnum):
+    """Whether a person must approve a stage before it starts."""
+
+    NONE = "None"
+    BEFORE = "Before"
+
+
+class OnUnreachable(StrEnum):
+    """Handling of a cluster that cannot be reached: wait for it, skip it, or count it as failed."""
+
+    WAIT = "Wait"
+    SKIP = "Skip"
+    FAIL = "Fail"
+
+
+class ReleaseFailurePolicy(StrEnum):
+    """Reaction to failed clusters: stop, or return all clusters to what they had before."""
+
+    PAUSE = "Pause"
+    ROLLBACK = "Rollback"
+
+
+_SELECTS_CLUSTERS = not_empty("selector", "empty and would mean every cluster: write matchLabels")
+
+
+class PipelineStage(Model):
+    """Clusters that get a release together."""
+
+    name: StageName
+    """Name of the stage."""
+    selector: LabelSelector
+    """Label selector of MemberClusters. Must not be empty."""
+    sort_by: str = Field(default="", max_length=317)
+    """Label of the MemberClusters whose value orders them; whole numbers order by value. Clusters
+    with the same value, or if empty all clusters, are ordered by name."""
+    max_concurrency: Share = 1
+    """Maximum number or percentage of clusters that change at once. Percentages round down to at
+    least 1."""
+    max_failures: Share = 1
+    """Number or percentage of failed clusters at which `failurePolicy` applies. Percentages round
+    down to at least 1."""
+    approval: StageApproval = StageApproval.NONE
+    """Whether a person must approve the stage before it starts."""
+    on_unreachable: OnUnreachable = OnUnreachable.WAIT
+    """Handling of a cluster that has been unreachable for two minutes."""
+    bake_time: Duration = timedelta(0)
+    """Minimum time for which the clusters must stay healthy before the next stage starts."""
+
+    cel: ClassVar[tuple[CelRule, ...]] = (_SELECTS_CLUSTERS,)
+
+    @model_validator(mode="after")
+    def _selects_clusters(self) -> "PipelineStage":
+        if self.selector.empty:
+            raise _SELECTS_CLUSTERS.broken()
+        return self
+
+
+_STAGES_ONCE = CelRule(
+    "self.stages.all(a, self.stages.exists_one(b, a.name == b.name))",
+    "the same name twice: give each stage a name of its own",
+    "stages",
+)
+
+
+class ReleasePipelineSpec(Model):
+    """Stages, and the reaction to failures."""
+
+    stages: list[PipelineStage] = Field(min_length=1, max_length=16)
+    """Stages in the order in which a release goes through them."""
+    failure_policy: ReleaseFailurePolicy = ReleaseFailurePolicy.PAUSE
+    """Reaction to `maxFailures` failed clusters in a stage."""
+
+    cel: ClassVar[tuple[CelRule, ...]] = (_STAGES_ONCE,)
+
+    @model_validator(mode="after")
+    def _each_stage_once(self) -> "ReleasePipelineSpec":
+        if len({stage.name for stage in self.stages}) < len(self.stages):
+            raise _STAGES_ONCE.broken()
+        return self
+
+
+class ReleasePipelineStatus(Model):
+    """Observed state of the pipeline."""
+
+    observed_generation: StrictInt = Field(default=0, ge=0)
+    """Generation of the spec that the status describes."""
+    clusters: StrictInt = Field(default=0, ge=0)
+    """Number of MemberClusters that a stage selects."""
+    conditions: list[Condition] = Field(default_factory=list, max_length=16)
+    """Conditions of the pipeline."""
+
+
+class ReleasePipeline(Resource):
+    """Order of clusters through which releases go, stage by stage."""
+
+    api_version: Literal["kubenode.io/v1alpha1"] = API_VERSION  # type: ignore[assignment]
+    kind: Literal["ReleasePipeline"] = "ReleasePipeline"
+    metadata: ObjectMeta
+    spec: ReleasePipelineSpec
+    status: ReleasePipelineStatus = Field(default_factory=ReleasePipelineStatus)
+
+    resource: ClassVar[ResourceInfo] = ResourceInfo(
+        kind="ReleasePipeline",
+        plural="releasepipelines",
+        short_name="knpl",
+        columns=(
+            PrinterColumn("Clusters", ".status.clusters", "integer"),
+            PrinterColumn("Valid", ".status.conditions[?(@.type=='Valid')].status"),
+            PrinterColumn("Reason", ".status.conditions[?(@.type=='Valid')].reason", priority=1),
+            PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
+        ),
+    )

@@ -1,0 +1,200 @@
+"""Releases over three real API servers, by `kubenode run captain` with the rights of the chart."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.components import CONTROL_PLANE, require
+from support.control_plane import ControlPlane
+from support.daemons import free_port
+from support.helm import CHART
+from support.programs import Program
+from support.release_plane import STAGES, ReleasePlane
+from support.release_world import make_component, make_rule, make_set, make_stage
+
+from kubenode.runtime.kube import paths
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(600)]
+RELEASES = "releases"
+OBJECTS = (("MachineComponent", "containerd-2.1.4"), ("MachineComponentSet", "containerd"))
+
+
+@pytest.fixture(scope="module")
+def plane(
+    control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReleasePlane]:
+    require(CONTROL_PLANE)
+    with (
+        ControlPlane(controllers=False, scheduler=False) as second,
+        ControlPlane(controllers=False, scheduler=False) as third,
+    ):
+        plane = ReleasePlane((control_plane, second, third), tmp_path_factory.mktemp("captain"))
+        control_plane.kubectl("apply", "-f", CHART / "people.yaml")
+        for user, role in (("ann", "approver"), ("max", "manager")):
+            words = ("create", "clusterrolebinding", f"releases-{user}")
+            control_plane.kubectl(
+                *words, f"--clusterrole=kubenode-release-{role}", f"--user={user}"
+            )
+        plane.put("test", build_pipeline())
+        yield plane
+    kinds = ("releases", "releasepipelines", "memberclusters", "noderemediers")
+    for kind in (*kinds, "machinecomponentsets", "machinecomponents"):
+        control_plane.kubectl("delete", kind, "--all")
+    for user in ("ann", "max"):
+        control_plane.kubectl("delete", "clusterrolebinding", f"releases-{user}")
+
+
+def build_pipeline() -> dict[str, Any]:
+    stages = [make_stage(name) for name in STAGES]
+    stages[-1]["approval"] = "Before"
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "ReleasePipeline",
+        "metadata": {"name": "online"},
+        "spec": {"stages": stages},
+    }
+
+
+def write_payload(folder: Path, *objects: dict[str, Any]) -> str:
+    path = folder / "payload.yaml"
+    path.write_text("\n---\n".join(json.dumps(each) for each in objects))
+    return str(path)
+
+
+def in_stage(stage: str, *phases: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda status: status.get("stage") == stage and status.get("phase") in phases
+
+
+def in_phase(phase: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda status: status.get("phase") == phase
+
+
+def read_specs(plane: ReleasePlane) -> dict[str, Any]:
+    """Specs of the objects that a component release changes, by member."""
+    found = {s: [plane.read(s, kind, name) for kind, name in OBJECTS] for s in STAGES}
+    return {s: [obj and obj["spec"] for obj in objects] for s, objects in found.items()}
+
+
+def test_component_goes_stage_by_stage_through_deaths_and_back(
+    plane: ReleasePlane, tmp_path: Path
+) -> None:
+    plane.put("production", make_set("containerd-1.7"))
+    before = read_specs(plane)
+    payload = write_payload(tmp_path, make_component(), make_set())
+    planned = plane.run("release", "plan", "-f", payload, "--pipeline", "online")
+    assert "staging" in planned
+    words = ("-f", payload, "--pipeline", "online", "--force-conflicts")
+    plane.run("release", "start", "containerd", *words)
+
+    def report(*stages: str) -> None:
+        for stage in stages:
+            for kind, name in OBJECTS:
+                plane.report(stage, kind, name)
+
+    with plane.running() as captain:
+        plane.wait_for("containerd", in_stage("test", "Running"))
+        assert read_specs(plane)["staging"] == [None, None]
+        staging = plane.members["staging"].part("kube-apiserver")
+        staging.kill()
+        plane.wait_for("containerd", in_stage("staging", "Running"), lambda: report("test"))
+        plane.wait_for("containerd", lambda status: status["reason"] == "ClusterUnreachable")
+        assert "staging" in plane.run("release", "explain", "containerd")
+        captain.kill()
+        plane.revive("staging")
+        captain.start()
+        waits = in_stage("production", "AwaitingApproval")
+        plane.wait_for("containerd", waits, lambda: report("staging"))
+        assert read_specs(plane)["production"] == before["production"]
+        approve_production(plane)
+        plane.wait_for("containerd", in_phase("Succeeded"), lambda: report("production"))
+        assert all(
+            set_["component"] == "containerd-2.1.4" for _, set_ in read_specs(plane).values()
+        )
+        plane.run("release", "rollback", "containerd")
+        plane.wait_for("containerd", in_phase("RolledBack"))
+    assert read_specs(plane) == before
+
+
+def approve_production(plane: ReleasePlane) -> None:
+    """Approve as the user with that right alone, and under no other name."""
+    manager = plane.captain.kubeconfig_for("max")
+    approval = ("release", "approve", "containerd", "production")
+    refused = plane.run(*approval, kubeconfig=manager, fails=True)
+    assert "releases/approval" in refused
+    approver = plane.captain.kubeconfig_for("ann")
+    forged = {"spec": {"approvals": [{"stage": "production", "by": "max"}]}}
+    words = ("patch", RELEASES, "containerd", "--type=merge", "-p")
+    answer = plane.captain.kubectl(
+        "--kubeconfig", approver, *words, json.dumps(forged), check=False
+    )
+    assert "by must be the user who approves, ann" in answer.stderr
+    plane.run(*approval, kubeconfig=approver)
+    removed = plane.captain.kubectl(
+        *words, json.dumps({"spec": {"approvals": []}}), check=False
+    ).stderr
+    assert "an approval stays as it was written" in removed
+    (entry,) = plane.captain.get(paths.custom(RELEASES, "containerd"))["spec"]["approvals"]
+    assert (entry["stage"], entry["by"]) == ("production", "ann")
+
+
+def test_rule_is_judged_by_the_remedy_operator_and_a_bad_one_stops_at_the_first_cluster(
+    plane: ReleasePlane, tmp_path: Path
+) -> None:
+    access = ("--kubeconfig", str(plane.captain.kubeconfig), "--no-lease", "--health-port", "0")
+    nobody = ("--defender-url", f"http://127.0.0.1:{free_port()}")
+    remedy = Program("remedy", ("run", "remedy", *access, *nobody), tmp_path)
+    bad = make_rule(name="bad")
+    bad["spec"]["when"] = {"fact": {"name": "no.such.fact"}}
+    remedy.start()
+    try:
+        with plane.running():
+            good = write_payload(tmp_path, make_rule(name="good"))
+            plane.run("release", "start", "good", "-f", good, "--pipeline", "online")
+            plane.wait_for("good", in_stage("staging", "Running"))
+            plane.run("release", "abort", "good")
+            plane.wait_for("good", in_phase("Aborted"))
+            payload = write_payload(tmp_path, bad)
+            plane.run("release", "start", "bad", "-f", payload, "--pipeline", "online")
+            status = plane.wait_for("bad", in_phase("Paused"))
+            assert status["reason"] == "ClustersFailed"
+            assert "test failed: NodeRemedier/bad" in status["message"]
+            assert plane.read("staging", "NodeRemedier", "bad") is None
+            assert "kubenode release rollback bad" in plane.run("release", "explain", "bad")
+            plane.run("release", "rollback", "bad")
+            plane.wait_for("bad", in_phase("RolledBack"))
+            assert plane.read("test", "NodeRemedier", "bad") is None
+    finally:
+        remedy.stop()
+
+
+def test_field_of_another_manager_is_shown_and_one_of_our_own_rollback_is_taken(
+    plane: ReleasePlane, tmp_path: Path
+) -> None:
+    rule = make_rule("Approve", name="shared")
+    plane.members["test"].kubectl(
+        "apply", "--server-side", "--field-manager=argocd", "-f", "-", stdin=json.dumps(rule)
+    )
+    payload = write_payload(tmp_path, make_rule("DryRun", name="shared"))
+    with plane.running():
+        for name in ("first", "second"):
+            words = ("-f", payload, "--pipeline", "online", "--dry-run")
+            plane.run("release", "start", name, *words)
+            plane.run("release", "start", name, *words[:-1])
+            if name == "first":
+                waits = plane.wait_for(name, lambda s: s.get("reason") == "ApplyConflict")
+                assert "argocd" in waits["message"]
+                force = json.dumps({"spec": {"onConflict": "Force"}})
+                plane.captain.kubectl("patch", RELEASES, name, "--type=merge", "-p", force)
+
+            def applied() -> bool:
+                live = plane.read("test", "NodeRemedier", "shared")
+                return live is not None and live["spec"]["mode"] == "DryRun"
+
+            plane.wait_for(name, lambda status: applied())
+            plane.run("release", "rollback", name)
+            plane.wait_for(name, in_phase("RolledBack"))
+            live = plane.read("test", "NodeRemedier", "shared")
+            assert live is not None
+            assert live["spec"]["mode"] == "Approve"
