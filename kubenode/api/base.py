@@ -83,6 +83,7 @@ class Model(BaseModel):
         validate_by_alias=True,
         extra="forbid",
         use_attribute_docstrings=True,
+        defer_build=True,  # at first use: a program reads few of the kinds that it imports
         allow_inf_nan=False,
     )
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the programs of Kubernetes for tests from pinned Go modules. Each folder here is a version:
 #   newest  the newest supported minor version, on which all tests run
-#   oldest  the oldest, for tests with KUBENODE_KUBERNETES=oldest; CI does not run it yet
+#   oldest  the oldest, on which the part "oldest" of tests/run.py runs, and tests with KUBENODE_KUBERNETES=oldest
 #   older_kubelet  a kubelet alone, from which tests upgrade
 # With a control plane come etcd and kwok, the same for both (folder etcd). A version is renewed by its go.mod and go.sum.
 # Nothing is built twice: the result is a folder outside the checkout, named by a hash of everything that decides it, and

@@ -17,6 +17,8 @@ BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
 BUILD_GITOPS = Path(__file__).parents[1] / "gitops" / "build.sh"
 BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
+VERSION = "KUBENODE_KUBERNETES"
+"""Environment variable that chooses the control plane: a folder of tests/control_plane."""
 CONTROL_PLANE = "control-plane"
 CLUSTER_NETWORK = "cluster-network"
 GITOPS = "gitops"
@@ -56,6 +58,11 @@ def in_ci() -> bool:
     return os.environ.get("CI", "").lower() in ("1", "true")
 
 
+def control_plane_version() -> str:
+    """Return the folder of tests/control_plane that names the version under test."""
+    return os.environ.get(VERSION) or "newest"
+
+
 def control_plane_folder() -> Path:
     """Return the folder with kube-apiserver, kubelet, kubectl, etcd, kwok and their kin.
 
@@ -63,7 +70,7 @@ def control_plane_folder() -> Path:
     In CI they are built when they are missing (some ten minutes on two cores). Raises
     MissingComponent.
     """
-    version = os.environ.get("KUBENODE_KUBERNETES") or "newest"
+    version = control_plane_version()
     return _of(BUILD, f"no control plane ({version})", "some ten minutes", version)
 
 

@@ -11,6 +11,7 @@ import asyncio
 import random
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -61,6 +62,11 @@ class Once:
 
     def reborn(self) -> None:
         self.dead, self.buried = asyncio.Event(), asyncio.Event()
+
+    async def dead_within(self, seconds: float) -> None:
+        """Return at its death, or after `seconds`."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.dead.wait(), seconds)
 
 
 @dataclass

@@ -145,7 +145,7 @@ class Site:
                 name, spec = item["metadata"]["name"], item["spec"]
                 if spec.get("providerID", "") in self.cloud.instances and name not in self.joined:
                     await self._join(name, spec["providerID"])
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     async def beat(self) -> None:
         """Kubelets and agents go on, for ever: a node that is silent for 40 s is taken for lost."""

@@ -71,7 +71,7 @@ async def until(look: Callable[[], Awaitable[T | None]], what: str, seconds: flo
             while True:
                 if found := await look():
                     return found
-                await asyncio.sleep(0.03)
+                await asyncio.sleep(0.1)
     except TimeoutError:
         raise TimeoutError(f"after {seconds:g} s: {what}") from None
 

@@ -9,7 +9,7 @@ import asyncio
 from typing import Any
 
 from support.fate import FatedProvider
-from support.remedy_cluster import Cluster, condition
+from support.remedy_cluster import POLL_SECONDS, Cluster, condition
 
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.providers.port import Can
@@ -115,7 +115,7 @@ class Story:
                 if asked and asked[0].request_id not in self.answered:
                     self.answered.append(asked[0].request_id)
                     await self.answer(job)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(POLL_SECONDS)
 
     async def heartbeat(self) -> None:
         """The same report once more: nothing has changed since."""

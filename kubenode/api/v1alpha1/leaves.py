@@ -241,6 +241,7 @@ LEAVES = (
     "fact",
     "probe",
 )
+_LEAVES_AND_ABSENCE = (*LEAVES, "absent")
 COMBINATORS = ("all", "any", "not_")
 _WIRE = {"host_event": "hostEvent", "not_": "not"}
 Leaf = (
@@ -304,7 +305,9 @@ class Expression(Model):
     cel: ClassVar[tuple[CelRule, ...]] = (
         CelRule(
             "["
-            + ", ".join(f"has(self.{_WIRE.get(n, n)})" for n in (*COMBINATORS, *LEAVES, "absent"))
+            + ", ".join(
+                f"has(self.{_WIRE.get(n, n)})" for n in (*COMBINATORS, *_LEAVES_AND_ABSENCE)
+            )
             + "].filter(x, x).size() == 1",
             "not one thing: write one of all, any, not, or one leaf such as condition",
         ),
@@ -312,7 +315,7 @@ class Expression(Model):
 
     @model_validator(mode="after")
     def _check_single_key(self) -> "Expression":
-        if _given(self, (*COMBINATORS, *LEAVES, "absent")) != 1:
+        if _given(self, (*COMBINATORS, *_LEAVES_AND_ABSENCE)) != 1:
             raise self.cel[0].broken()
         return self
 
@@ -326,7 +329,7 @@ class Expression(Model):
     @property
     def leaf(self) -> "Leaf | AbsentLeaf | None":
         """Return the leaf, or None for a combinator."""
-        for name in (*LEAVES, "absent"):
+        for name in _LEAVES_AND_ABSENCE:
             if (given_leaf := getattr(self, name)) is not None:
                 leaf: Leaf | AbsentLeaf = given_leaf
                 return leaf

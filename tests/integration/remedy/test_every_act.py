@@ -4,14 +4,13 @@ On a real kube-apiserver. Each life ends at the first act that no life before it
 job of N acts takes N + 1 lives, and every one of its acts is interrupted once.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from support.fate import FatedKube, FatedPermits, Once
-from support.remedy_cluster import Cluster
+from support.remedy_cluster import POLL_SECONDS, Cluster
 from support.remedy_engine import a_diagnoser
 from support.remedy_story import LADDERS, Story, as_it_must_end
 from support.running import running
@@ -70,7 +69,7 @@ async def lived(
                 over = None
                 while over is None and not fate.dead.is_set():
                     over = await story.end()
-                    await asyncio.sleep(0.02)
+                    await fate.dead_within(POLL_SECONDS)
             if over is not None:
                 return over
     raise AssertionError(f"{MOST_LIVES} lives and no end: died at {fate.died_at}")

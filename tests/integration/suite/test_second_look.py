@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from run import MOST_AGAIN, Part, run
+from run import MOST_AGAIN, PARTS, Part, run
+from support.documented import ROOT
 
 UNSTEADY = """
 from pathlib import Path
@@ -15,6 +16,10 @@ def test_unsteady():
     assert known
 """
 BROKEN = "def test_broken(): assert False\n"
+ON_OLDEST = """
+import os
+def test_version(): assert os.environ["KUBENODE_KUBERNETES"] == "oldest"
+"""
 OPTIONS = ["-q", "--rootdir", "."]
 
 
@@ -48,3 +53,15 @@ def test_what_fails_in_many_files_is_not_looked_at_again(tmp_path: Path) -> None
     assert not holds and len(looked_at) == MOST_AGAIN
     many = part(tmp_path, BROKEN, waits=True, files=MOST_AGAIN + 1)
     assert run(many, OPTIONS) == (False, [])
+
+
+@pytest.mark.parametrize("version", ["oldest", "newest"])
+def test_part_runs_on_its_version_of_kubernetes(tmp_path: Path, version: str) -> None:
+    (tmp_path / "test_version.py").write_text(ON_OLDEST)
+    holds, _ = run(Part("some", (str(tmp_path),), waits=False, kubernetes=version), OPTIONS)
+    assert holds == (version == "oldest")
+
+
+def test_part_of_the_oldest_version_names_files_that_exist() -> None:
+    (part,) = (part for part in PARTS if part.kubernetes == "oldest")
+    assert all((ROOT / name).is_file() for name in part.tests if name.startswith("tests/"))

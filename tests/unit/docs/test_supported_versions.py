@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from run import PARTS
 from support.documented import ROOT
 
 from kubenode.cli.doctor_checks import NEWEST_VERSION, OLDEST_VERSION
@@ -28,7 +29,9 @@ def table_row(page: str, name: str) -> str:
     return row
 
 
-def test_tests_run_on_the_newest_supported_version() -> None:
+def test_tests_run_on_the_oldest_and_on_the_newest_supported_version() -> None:
+    assert built("oldest").startswith(f"{OLDEST}.")
+    assert {part.kubernetes for part in PARTS} == {"", "oldest"}
     assert built("newest").startswith(f"{NEWEST}.")
 
 
@@ -38,7 +41,7 @@ def test_tests_run_on_the_newest_supported_version() -> None:
 def test_page_names_the_supported_and_the_tested_versions(page: str, row: str) -> None:
     _, _, supported, tested, _ = table_row(page, row).split("|")
     assert supported.strip().startswith(f"{OLDEST} to {NEWEST}")
-    assert built("newest") in tested
+    assert built("newest") in tested and built("oldest") in tested
 
 
 def test_chart_accepts_the_oldest_supported_version_and_none_below() -> None:
