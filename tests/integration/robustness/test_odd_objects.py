@@ -55,7 +55,7 @@ HEALED, ANSWERED = 60.0, timedelta(seconds=90)
 """The first in seconds beside those in which the operator had no processor."""
 INFORMERS = {"Lease": "leases of agents", "Event": "node events"}
 """Names of informers that are not called as their resource."""
-UNFOLLOWED = {"KubeNodeRemediationTemplate", "MemberCluster"}
+UNFOLLOWED = {"KubeNodeRemediationTemplate", "MemberCluster", "Release", "ReleasePipeline"}
 """What no cache of an operator holds as a whole; Captain is none of the programs here."""
 POLICY: dict[str, Any] = {
     "apiVersion": "kubenode.io/v1alpha1",
