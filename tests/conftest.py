@@ -1,5 +1,6 @@
 """What every run of tests does: build what CI needs first, and say what was left out."""
 
+import gc
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
@@ -37,7 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """CI builds the control plane before the first test: inside one it meets the time limit."""
+    """CI builds the control plane before the first test: inside one it meets the time limit.
+
+    The collected tests live as long as the run, so the collector of garbage need not walk them.
+    """
+    gc.freeze()
     real = any(item.get_closest_marker(m) for item in session.items for m in ("integration", "e2e"))
     if in_ci() and real and not session.config.option.collectonly:
         with suppress(MissingComponent):  # each test that needs it says so

@@ -24,10 +24,12 @@ def told(stories: list[LookAlike], diagnoser: Diagnoser) -> list[str]:
     return [f"{story.name} ({story.source}): {job.remedier}" for story, job in found]
 
 
+@pytest.mark.exhaustive
 def test_no_rule_acts_on_a_benign_look_alike(diagnoser: Diagnoser) -> None:
     assert told(STORIES, diagnoser) == []
 
 
+@pytest.mark.exhaustive
 def test_no_rule_acts_on_a_benign_look_alike_without_one_of_its_signals(
     diagnoser: Diagnoser,
 ) -> None:
@@ -41,6 +43,7 @@ def faults() -> Iterator[LookAlike]:
             yield LookAlike(story.name, story.source, {}, story.signals)
 
 
+@pytest.mark.exhaustive
 def test_most_look_alikes_are_acted_on_without_their_marks(diagnoser: Diagnoser) -> None:
     unmarked = list(faults())
     named = {story.name for story, _ in acted_on(unmarked, RULES, diagnoser)}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from support.release_world import (
     MemberDouble,
     ReleaseWorldDouble,
@@ -34,6 +35,7 @@ def test_rule_with_new_relapses_stops_the_release_and_older_ones_do_not_count() 
     assert "1 new jobs for a relapse" in status.message
 
 
+@pytest.mark.exhaustive
 def test_release_of_many_objects_to_hundreds_of_clusters_fits_into_etcd() -> None:
     world = make_world(300, maxConcurrency="100%")
     payload = [make_component(f"2.1.{n}") for n in range(32)]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -205,6 +206,7 @@ class ReleaseMachine(RuleBasedStateMachine):
         assert self.world.specs == self.original
 
 
+@pytest.mark.exhaustive
 def test_nothing_passes_its_order_or_its_limits_and_every_release_ends() -> None:
     run_state_machine_as_test(
         ReleaseMachine,
