@@ -10,6 +10,7 @@ import urllib.request
 from pathlib import Path
 
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import TooManyRequests
 from kubenode.runtime.kube.listwatch import ListWatch
 from kubenode.runtime.kube.wire import decode_event, decode_head
 
@@ -38,7 +39,10 @@ class BareWatch:
         while True:
             listed = await self._server.page(None)
             self.version = max(self.version, int(listed.metadata.resource_version))
-            await self._follow(listed.metadata.resource_version)
+            try:
+                await self._follow(listed.metadata.resource_version)
+            except TooManyRequests:  # the API server prepares to serve the kind
+                await asyncio.sleep(0.1)
 
     async def _follow(self, version: str) -> None:
         async with self._server.watch(version) as read_line:

@@ -19,5 +19,5 @@ def extract(commit: str, folder: Path, *paths: str) -> Path:
     if done.returncode:
         pytest.skip(f"the repository's history has no {commit}: clone it whole")
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as tree:
-        tree.extractall(folder, filter="data")
+        tree.extractall(folder, filter="tar")  # the tests of hosts have a link to /usr/bin
     return folder

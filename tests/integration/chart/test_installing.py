@@ -276,6 +276,10 @@ def _bundles(plane: ControlPlane, webhook: ChartWebhook) -> set[bytes]:
 
 
 def every_field_is_known(plane: ControlPlane, here: Helm) -> None:
-    """By the API server's strict validation: none is unknown or there twice."""
+    """By the API server's strict validation: none is unknown or there twice.
+
+    A dry run creates no namespaces, so that an upgrade creates those of all programs first.
+    """
+    here.done("upgrade", *RELEASE, values=EVERYTHING)
     how = ("--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict")
     plane.kubectl("apply", *how, "-f", "-", stdin=as_list(here.rendered(EVERYTHING)))

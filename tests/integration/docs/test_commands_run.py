@@ -38,6 +38,8 @@ ELSEWHERE = {
     ("defender", "simulate"): "tests/integration/cli/test_defender_status.py",
     ("component", "plan"): "tests/integration/machine/componentset",
     ("insight",): "tests/integration/insight/test_program.py",
+    ("member", "import"): "tests/integration/captain/test_members.py",
+    ("member", "remove"): "tests/integration/captain/test_members.py",
 }
 """They serve until they are stopped, or need a host, an operator or files of a site."""
 READS = {"list", "sets", "events", "explain", "lint", "test", "schema", "replay"}

@@ -26,6 +26,7 @@ PLAIN = [
     if leaf.keys().isdisjoint({"absent", "all"})
     and "message" not in leaf.get("event", {})
     and "reason" not in leaf.get("condition", {})
+    and not leaf.get("fact", {}).get("name", "").startswith("node.unread")
 ]
 """What the oracle can read."""
 
