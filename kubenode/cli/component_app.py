@@ -6,14 +6,20 @@ import typer
 
 from kubenode.cli.command_group import CommandGroup
 from kubenode.cli.component_library_app import component_library_app
-from kubenode.cli.options import Context, Kubeconfig, Listing, ReportFormat
+from kubenode.cli.options import (
+    Context,
+    Kubeconfig,
+    Listing,
+    ListingOutput,
+    ReportFormat,
+    ReportOutput,
+)
 
 component_app = CommandGroup(
     help="Show components of machines, and plan, pause and resume their rollouts.",
 )
 component_app.add_typer(component_library_app, name="library")
 Set = Annotated[str, typer.Argument(metavar="SET", help="Name of a MachineComponentSet.")]
-Output = Annotated[Listing, typer.Option("-o", "--output", help="Output format.")]
 
 
 @component_app.command("status")
@@ -24,7 +30,7 @@ def status(
             metavar="[COMPONENT]", help="Show this one, with the machines that need attention."
         ),
     ] = "",
-    output: Output = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -40,7 +46,7 @@ def status(
 
 @component_app.command("sets")
 def sets(
-    output: Output = Listing.TABLE, kubeconfig: Kubeconfig = None, context: Context = None
+    output: ListingOutput = Listing.TABLE, kubeconfig: Kubeconfig = None, context: Context = None
 ) -> None:
     """Show rollouts: revision, batch, and why one waits or has stopped."""
     from kubenode.cli.component_sets import sets_command
@@ -68,9 +74,7 @@ def plan(
             help="Value in addition to those of the set; repeatable.",
         ),
     ] = None,
-    output: Annotated[
-        ReportFormat, typer.Option("-o", "--output", help="Output format.")
-    ] = ReportFormat.TABLE,
+    output: ReportOutput = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

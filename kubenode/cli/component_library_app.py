@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Listing
+from kubenode.cli.options import Context, Kubeconfig, Listing, ListingOutput
 
 if TYPE_CHECKING:
     from kubenode.cli.component_edit import ComponentEdit
@@ -37,9 +37,7 @@ Selector = Annotated[
 
 @component_library_app.command("list")
 def list_(
-    output: Annotated[Listing, typer.Option("-o", "--output", help="Output format.")] = (
-        Listing.TABLE
-    ),
+    output: ListingOutput = Listing.TABLE,
 ) -> None:
     """List the components of the library."""
     from kubenode.cli.component_list import list_library

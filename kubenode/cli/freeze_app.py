@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Namespace, ReportFormat
+from kubenode.cli.options import Context, Kubeconfig, Namespace, ReportFormat, ReportOutput
 
 freeze_app = CommandGroup(
     help="Show and lift the freeze of destructive acts that follows a"
@@ -16,9 +16,7 @@ freeze_app = CommandGroup(
 @freeze_app.command("show")
 def show(
     namespace: Namespace = "kubenode-system",
-    output: Annotated[
-        ReportFormat, typer.Option("-o", "--output", help="Output format.")
-    ] = ReportFormat.TABLE,
+    output: ReportOutput = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -7,7 +7,15 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import SYSTEM_NAMESPACE, CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Listing, Namespace, Plain, duration
+from kubenode.cli.options import (
+    Context,
+    Kubeconfig,
+    Listing,
+    ListingOutput,
+    Namespace,
+    Plain,
+    duration,
+)
 
 machine_app = CommandGroup(
     help="Show and import Machines, one for each host, and admit their agents."
@@ -68,9 +76,7 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Machine to show; default: all.")
     ] = "",
-    output: Annotated[
-        Listing, typer.Option("-o", "--output", help="Output format.")
-    ] = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -86,9 +92,7 @@ def show(
 
 @machine_app.command("list")
 def list_(
-    output: Annotated[
-        Listing, typer.Option("-o", "--output", help="Output format.")
-    ] = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -103,9 +107,7 @@ def list_(
 
 @machine_app.command("orphans")
 def orphans(
-    output: Annotated[
-        Listing, typer.Option("-o", "--output", help="Output format.")
-    ] = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

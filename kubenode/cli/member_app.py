@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Listing, duration
+from kubenode.cli.options import Context, Kubeconfig, Listing, ListingOutput, duration
 
 MEMBERS_NAMESPACE = "kubenode-members"
 PANEL = "Member cluster"
@@ -43,9 +43,7 @@ DryRun = Annotated[
 
 @member_app.command("list")
 def list_(
-    output: Annotated[
-        Listing, typer.Option("-o", "--output", help="Output format.")
-    ] = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

@@ -65,6 +65,10 @@ class ReportFormat(StrEnum):
     YAML = "yaml"
 
 
+ListingOutput = Annotated[Listing, typer.Option("-o", "--output", help="Output format.")]
+ReportOutput = Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")]
+
+
 class Plain(StrEnum):
     """A table for people, or JSON for programs."""
 

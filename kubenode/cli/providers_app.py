@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, ReportFormat
+from kubenode.cli.options import Context, Kubeconfig, ReportFormat, ReportOutput
 
 providers_app = CommandGroup(help="Check the providers that control the machines of the cluster.")
 
@@ -24,9 +24,7 @@ def check(
             help="Providers file, as for `kubenode run remedy`.",
         ),
     ] = "",
-    output: Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")] = (
-        ReportFormat.TABLE
-    ),
+    output: ReportOutput = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:

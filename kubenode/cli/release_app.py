@@ -6,7 +6,14 @@ from typing import Annotated
 import typer
 
 from kubenode.cli.command_group import CommandGroup
-from kubenode.cli.options import Context, Kubeconfig, Listing, ReportFormat
+from kubenode.cli.options import (
+    Context,
+    Kubeconfig,
+    Listing,
+    ListingOutput,
+    ReportFormat,
+    ReportOutput,
+)
 
 release_app = CommandGroup(
     help="Release rules, components and policies to member clusters, stage by stage."
@@ -19,14 +26,13 @@ Files = Annotated[
 Pipeline = Annotated[
     str, typer.Option("--pipeline", metavar="NAME", help="Name of the ReleasePipeline.")
 ]
-Report = Annotated[ReportFormat, typer.Option("-o", "--output", help="Output format.")]
 
 
 @release_app.command("plan")
 def plan(
     file: Files,
     pipeline: Pipeline,
-    output: Report = ReportFormat.TABLE,
+    output: ReportOutput = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -72,9 +78,7 @@ def status(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Show this release with its clusters.")
     ] = "",
-    output: Annotated[
-        Listing, typer.Option("-o", "--output", help="Output format.")
-    ] = Listing.TABLE,
+    output: ListingOutput = Listing.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -88,7 +92,7 @@ def status(
 @release_app.command("explain")
 def explain(
     name: Name,
-    output: Report = ReportFormat.TABLE,
+    output: ReportOutput = ReportFormat.TABLE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
