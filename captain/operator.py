@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import KUBECONFIG_SECRET_TYPE
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import WORKERS, Controller, Reconcile
-from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.metered import build_controller
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
@@ -131,16 +131,13 @@ class Captain:
         return controller
 
     def _controller(self, name: str, reconcile: Reconcile, workers: int = WORKERS) -> Controller:
-        queue: WorkQueue[str] = WorkQueue(self._clock)
-        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
-        return Controller(
+        return build_controller(
             name,
             reconcile,
-            workers=workers,
-            queue=queue,
             clock=self._clock,
             fence=self._fence,
-            meter=meter,
+            metrics=self._runtime,
+            workers=workers,
         )
 
     @property

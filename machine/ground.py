@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
-from kubenode.runtime.controller.queue import WorkQueue
+from kubenode.runtime.controller.metered import build_controller
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
 from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.fence import Fence
@@ -181,16 +181,13 @@ class SharedCaches:
 
     def controller(self, name: str, reconcile: Reconcile) -> Controller:
         """Build a controller with its queue and metrics."""
-        queue: WorkQueue[str] = WorkQueue(self.clock)
-        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
-        return Controller(
+        return build_controller(
             name,
             reconcile,
-            workers=self.settings.workers,
-            queue=queue,
             clock=self.clock,
             fence=self.fence,
-            meter=meter,
+            metrics=self._runtime,
+            workers=self.settings.workers,
         )
 
     def on_lifesign(self, controller: Controller) -> None:

@@ -19,6 +19,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Mapper, Reconcile
+from kubenode.runtime.controller.metered import build_controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
@@ -340,16 +341,14 @@ class RemedyOperator:
         self.engine.close()
 
     def _controller(self, name: str, reconcile: Reconcile, workers: int) -> Controller:
-        queue: WorkQueue[str] = WorkQueue(self._clock, rate=2000.0, burst=20_000.0)
-        meter = self._runtime.controller(name, queue) if self._runtime is not None else None
-        return Controller(
+        return build_controller(
             name,
             reconcile,
-            workers=workers,
-            queue=queue,
             clock=self._clock,
             fence=self._fence,
-            meter=meter,
+            metrics=self._runtime,
+            workers=workers,
+            queue=WorkQueue(self._clock, rate=2000.0, burst=20_000.0),
             key_is=KEY_IS.get(name, "key"),
         )
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
 from defender.server.auth.identity import Identity, Proof
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.site.browser import set_cookie
 from kubenode.runtime.site.seals import Seal
 from kubenode.runtime.site.signouts import SignOuts
 
@@ -148,32 +149,24 @@ class VisitorAuthenticator:
             case Via.LINK:
                 content["link"] = self._mark()
         sealed = self._seal.close(COOKIE, content, self._clock.now() + LASTS)
-        self._set(response, COOKIE, sealed, LASTS, secure)
+        set_cookie(response, COOKIE, sealed, LASTS, secure=secure)
 
     def forget(self, response: Response, session: str, secure: bool) -> None:
         """Log out: the cookie becomes invalid, wherever a copy of it is kept."""
         self._sign_outs.add(session, self._clock.now() + LASTS)
-        self._set(response, COOKIE, "", timedelta(0), secure)
+        set_cookie(response, COOKIE, "", timedelta(0), secure=secure)
 
     def tell(self, response: Response, text: str, good: bool, secure: bool) -> None:
         """Set a message that the next page shows once."""
         content = {"text": text[:900], "good": good}
         sealed = self._seal.close(FLASH, content, self._clock.now() + FLASH_LASTS)
-        self._set(response, FLASH, sealed, FLASH_LASTS, secure)
+        set_cookie(response, FLASH, sealed, FLASH_LASTS, secure=secure)
 
     def read_message(self, request: HTTPConnection) -> dict[str, object] | None:
         return self._seal.open(FLASH, request.cookies.get(FLASH, ""), self._clock.now())
 
     def untell(self, response: Response, secure: bool) -> None:
-        self._set(response, FLASH, "", timedelta(0), secure)
-
-    def _set(
-        self, response: Response, name: str, value: str, lasts: timedelta, secure: bool
-    ) -> None:
-        seconds = int(lasts.total_seconds())
-        response.set_cookie(
-            name, value, max_age=seconds, httponly=True, secure=secure, samesite="strict"
-        )
+        set_cookie(response, FLASH, "", timedelta(0), secure=secure)
 
     # -- forms ----------------------------------------------------------------------------------
 

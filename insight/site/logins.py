@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.site.browser import set_cookie
 from kubenode.runtime.site.seals import Seal
 from kubenode.runtime.site.signouts import SignOuts
 from kubenode.runtime.token_files import TokenFiles
@@ -54,22 +55,15 @@ class ReaderLogins:
         """Set the cookie of the login. Raises CookieTooLong for a token that does not fit."""
         content = {"session": secrets.token_hex(16), "token": token}
         sealed = self._seal.close(COOKIE, content, self._clock.now() + LASTS)
-        _set_cookie(response, sealed, LASTS, secure)
+        set_cookie(response, COOKIE, sealed, LASTS, secure=secure)
 
     def forget(self, response: Response, visit: ReaderVisit, *, secure: bool) -> None:
         """Log out: the cookie becomes invalid, wherever a copy of it is stored."""
         self._sign_outs.add(visit.session, self._clock.now() + LASTS)
-        _set_cookie(response, "", timedelta(0), secure)
+        set_cookie(response, COOKIE, "", timedelta(0), secure=secure)
 
     def form_token(self, visit: ReaderVisit) -> str:
         return self._seal.form_token(visit.session)
 
     def form_token_fits(self, visit: ReaderVisit, shown: str) -> bool:
         return bool(visit.session) and self._seal.form_token_fits(visit.session, shown)
-
-
-def _set_cookie(response: Response, value: str, lasts: timedelta, secure: bool) -> None:
-    seconds = int(lasts.total_seconds())
-    response.set_cookie(
-        COOKIE, value, max_age=seconds, httponly=True, secure=secure, samesite="strict"
-    )

@@ -38,6 +38,7 @@ from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.controller.controller import Controller
+from kubenode.runtime.controller.metered import build_controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.garbage import Filling
@@ -394,14 +395,14 @@ def _revisions(operator: RemedyOperator, ground: ProgramContext) -> Controller:
     rules.remember = revisions.read
     queue: WorkQueue[str] = WorkQueue(ground.clock)
     rules.on_standing.append(lambda name: queue.add_after(name, KEEP_SECONDS))
-    return Controller(
+    return build_controller(
         CONTROLLER,
         revisions.reconcile,
-        workers=4,
-        queue=queue,
         clock=ground.clock,
         fence=ground.fence,
-        meter=ground.metrics.controller(CONTROLLER, queue),
+        metrics=ground.metrics,
+        workers=4,
+        queue=queue,
     )
 
 

@@ -1,10 +1,12 @@
-"""Headers of all responses of a site, and validation of requests of browsers."""
+"""Headers and cookies of the responses of a site, and validation of requests of browsers."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from urllib.parse import parse_qsl, urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kubenode.runtime.httplimits import TooLong, read_body
@@ -90,6 +92,19 @@ async def form(request: Request) -> dict[str, str]:
     except ValueError as error:
         raise WebRefusal(400, f"The form cannot be read: {error}.") from None
     return dict(pairs)
+
+
+def set_cookie(
+    response: Response, name: str, value: str, lasts: timedelta, *, secure: bool
+) -> None:
+    """Set a cookie that scripts cannot read and that other sites do not cause to be sent.
+
+    lasts: 0 removes the cookie. secure: the browser sends it over https alone.
+    """
+    seconds = int(lasts.total_seconds())
+    response.set_cookie(
+        name, value, max_age=seconds, httponly=True, secure=secure, samesite="strict"
+    )
 
 
 def inner_path(to: str) -> str:
