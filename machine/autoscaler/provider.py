@@ -206,10 +206,10 @@ class AutoscalerProvider:
             ) from error
         if not verdict.allowed:
             message = f"Kube Defender refuses node {node}: {verdict.reason}: {verdict.message}"
-            self._tell("DeleteNode", "Refused", message, node)
+            self._write_audit("DeleteNode", "Refused", message, node)
             raise NodeGroupError(GroupStatus.FAILED_PRECONDITION, message)
 
-    async def _write(self, id_: str, change: Change, what: str, why: str) -> None:
+    async def _write(self, id_: str, change: Change, action: str, why: str) -> None:
         """Write the change of the live set. Returns when the cache shows it."""
         path = paths.custom(SETS, id_)
         for _ in range(ATTEMPTS):
@@ -228,16 +228,16 @@ class AutoscalerProvider:
                 raise NodeGroupError(GroupStatus.ABSENT, f"there is no MachineSet {id_}") from error
             except Conflict:
                 continue
-            self._tell(what, "Done", f"MachineSet {id_}: {why}")
+            self._write_audit(action, "Done", f"MachineSet {id_}: {why}")
             await self._sets.wait_for(id_, written.metadata.resource_version or "0")
             return
         raise NodeGroupError(
             GroupStatus.ABORTED, f"others write to MachineSet {id_} all the time: call again"
         )
 
-    def _tell(self, what: str, outcome: str, why: str, node: str = "") -> None:
+    def _write_audit(self, action: str, outcome: str, why: str, node: str = "") -> None:
         now, who = self._clock.now(), HOLDER_KIND
-        self._audit.write(AuditLine(now, BY, who, what, outcome, why=why, node=node))
+        self._audit.write(AuditLine(now, BY, who, action, outcome, why=why, node=node))
 
     # -- caches -------------------------------------------------------------------------------
 

@@ -64,14 +64,14 @@ class MemberBench:
         self._wait("Connected", len(names))
         connected = time.monotonic() - began
         steady = self._measure_steady()
-        found = {
+        figures = {
             "connected_seconds": round(connected, 1),
             "resident_mib_alone": round(alone / 2**20, 1),
             "resident_kib_per_member": round((self._resident() - alone) / 2**10 / len(names), 1),
             "connections_per_member": round(self._sockets() / len(names), 2),
             **steady,
         }
-        return found | {"half_silent": self._silence(names)}
+        return figures | {"half_silent": self._silence(names)}
 
     def _measure_steady(self) -> dict[str, Any]:
         """Requests of a member in an hour with the interval of production, and processor time."""

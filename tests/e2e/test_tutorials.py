@@ -108,6 +108,6 @@ def test_insight_shows_which_kernel_fails_and_that_the_release_helped(tmp_path: 
         assert (new["firstHalf"], old["secondHalf"]) == ("0", "0")
         assert 3 * int(new["secondHalf"]) < int(old["firstHalf"])
         assert "kernel-deadlock  isolate" in reader.type_block("kubenode insight healing")
-        told = reader.type_block("kubenode insight incident $JOB")
-        assert "Closed" in told and "What worked for the same rule and fault:" in told
+        page = reader.type_block("kubenode insight incident $JOB")
+        assert "Closed" in page and "What worked for the same rule and fault:" in page
     assert reader.untyped_blocks() == []

@@ -127,7 +127,7 @@ class ClusterAutoscaler:
             return error.code().name, error.details() or ""
         raise AssertionError(f"{method} did not fail")
 
-    async def look_around(self) -> dict[str, GroupState]:
+    async def observe(self) -> dict[str, GroupState]:
         """The reads of one loop."""
         await self.call("Refresh")
         groups: dict[str, GroupState] = {}
@@ -140,9 +140,9 @@ class ClusterAutoscaler:
                 {instance.id: instance.status for instance in instances},
             )
         for node in (await self._kube.get(paths.nodes()))["items"]:
-            found = await self.call("NodeGroupForNode", node=handle(node))
-            if found.nodeGroup.id:
-                groups[found.nodeGroup.id].nodes.append(node["metadata"]["name"])
+            answer = await self.call("NodeGroupForNode", node=handle(node))
+            if answer.nodeGroup.id:
+                groups[answer.nodeGroup.id].nodes.append(node["metadata"]["name"])
         return groups
 
     async def template(self, group: str) -> Any:
@@ -167,8 +167,8 @@ class ClusterAutoscaler:
 
     async def delete_failed(self, group: str) -> int:
         """Delete the instances with an error, under the names that the autoscaler gives them."""
-        found = (await self.look_around())[group].instances.items()
-        failed = [id_ for id_, status in found if status.errorInfo.errorCode]
+        instances = (await self.observe())[group].instances.items()
+        failed = [id_ for id_, status in instances if status.errorInfo.errorCode]
         nodes = [{"name": id_, "providerID": id_} for id_ in failed]
         await self.call("NodeGroupDeleteNodes", id=group, nodes=nodes)
         return len(failed)

@@ -56,8 +56,8 @@ class MemberWorld:
             program.stop()
 
     def status(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.captain.get(f"{MEMBERS}/{name}").get("status", {})
-        return found
+        status: dict[str, Any] = self.captain.get(f"{MEMBERS}/{name}").get("status", {})
+        return status
 
     def reach(self, name: str) -> tuple[str, str]:
         """Reason and message of Reachable."""

@@ -38,14 +38,14 @@ def site() -> Iterator[MemberSite]:
 
 
 def reasons(plane: EmbeddedPlane) -> dict[str, str]:
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for member in plane.get(MEMBERS)["items"]:
         conditions: list[dict[str, Any]] = member.get("status", {}).get("conditions", [])
         for condition in conditions:
             if condition["type"] == "Reachable":
-                found[member["metadata"]["name"]] = condition["reason"]
+                reasons[member["metadata"]["name"]] = condition["reason"]
                 assert len(condition["message"]) < 1000
-    return found
+    return reasons
 
 
 def peak_mib(pid: int) -> int:

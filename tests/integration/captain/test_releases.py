@@ -73,8 +73,8 @@ def in_phase(phase: str) -> Callable[[dict[str, Any]], bool]:
 
 def read_specs(plane: ReleasePlane) -> dict[str, Any]:
     """Specs of the objects that a component release changes, by member."""
-    found = {s: [plane.read(s, kind, name) for kind, name in OBJECTS] for s in STAGES}
-    return {s: [obj and obj["spec"] for obj in objects] for s, objects in found.items()}
+    stored = {s: [plane.read(s, kind, name) for kind, name in OBJECTS] for s in STAGES}
+    return {s: [obj and obj["spec"] for obj in objects] for s, objects in stored.items()}
 
 
 def test_component_goes_stage_by_stage_through_deaths_and_back(

@@ -116,30 +116,30 @@ async def here(cluster: ControlPlane, tmp_path: Path) -> AsyncIterator[ScaledSit
 
 
 async def is_group(client: ClusterAutoscaler) -> bool:
-    return GROUP in await client.look_around()
+    return GROUP in await client.observe()
 
 
 async def runs(client: ClusterAutoscaler, count: int) -> list[str]:
     """The Nodes of the group, oldest first, once so many run and none else is there."""
 
-    async def look() -> list[str] | None:
-        state = (await client.look_around())[GROUP]
+    async def list_running() -> list[str] | None:
+        state = (await client.observe())[GROUP]
         well = state.states() == [RUNNING] * count and len(state.nodes) == count
         return sorted(state.nodes) if well else None
 
-    return await until(look, f"{count} nodes run", 180)
+    return await until(list_running, f"{count} nodes run", 180)
 
 
 async def refused(client: ClusterAutoscaler, node: str) -> str:
     """What the autoscaler hears about the deletion of the node, once it is refused."""
 
-    async def look() -> str | None:
-        found = handle(await client._kube.get(paths.node(node)))
-        status, text = await client.error("NodeGroupDeleteNodes", id=GROUP, nodes=[found])
+    async def read_refusal() -> str | None:
+        named = handle(await client._kube.get(paths.node(node)))
+        status, text = await client.error("NodeGroupDeleteNodes", id=GROUP, nodes=[named])
         assert status == "FAILED_PRECONDITION", text
         return text if "Paused" in text else None
 
-    return await until(look, "the deletion is refused", 60)
+    return await until(read_refusal, "the deletion is refused", 60)
 
 
 async def deleted(here: ScaledSite, client: ClusterAutoscaler, nodes: list[str]) -> list[str]:
@@ -147,9 +147,9 @@ async def deleted(here: ScaledSite, client: ClusterAutoscaler, nodes: list[str])
     refusals: list[str] = []
     left = list(nodes)
 
-    async def look() -> bool:
+    async def are_deleted() -> bool:
         await here.count_permits()
-        there = (await client.look_around())[GROUP].nodes
+        there = (await client.observe())[GROUP].nodes
         left[:] = [name for name in left if name in there]
         if not left:
             return True
@@ -161,7 +161,7 @@ async def deleted(here: ScaledSite, client: ClusterAutoscaler, nodes: list[str])
             pass  # gone between the two reads
         return False
 
-    await until(look, f"{nodes} are deleted", 180)
+    await until(are_deleted, f"{nodes} are deleted", 180)
     return refusals
 
 
@@ -191,7 +191,7 @@ async def test_a_set_is_scaled_from_zero_to_three_and_down_by_chosen_nodes(
 
 async def _from_zero(here: ScaledSite, client: ClusterAutoscaler) -> None:
     await until(lambda: is_group(client), "the set is a group")
-    groups = await client.look_around()
+    groups = await client.observe()
     assert list(groups) == [GROUP], "a set without spec.autoscaling is none"
     assert (groups[GROUP].low, groups[GROUP].high, groups[GROUP].target) == (0, 3, 0)
     assert (await client.call("GPULabel")).label == "gpu"
@@ -206,12 +206,12 @@ async def _from_zero(here: ScaledSite, client: ClusterAutoscaler) -> None:
     _store_node(here.cp, (await client.call("NodeGroupTemplateNodeInfo", id=GROUP)).nodeBytes)
 
     assert await client.scale_up(GROUP) == 3
-    assert (await client.look_around())[GROUP].target == 3, "the size shows at once"
+    assert (await client.observe())[GROUP].target == 3, "the size shows at once"
     status, text = await client.error("NodeGroupIncreaseSize", id=GROUP, delta=1)
     assert status == "OUT_OF_RANGE" and "maxReplicas is 3" in text
     names = await runs(client, 3)
     ids = {f"{(await here.kube.get(paths.node(name)))['spec']['providerID']}" for name in names}
-    assert set((await client.look_around())[GROUP].instances) == ids
+    assert set((await client.observe())[GROUP].instances) == ids
     status, text = await client.error("NodeGroupDecreaseTargetSize", id=GROUP, delta=-1)
     assert status == "FAILED_PRECONDITION" and "3 Machines exist" in text
 
@@ -224,7 +224,7 @@ async def _down(here: ScaledSite, client: ClusterAutoscaler) -> None:
 
     await here.pause([{"scope": "Cluster", "by": "ann", "why": "freeze"}])
     assert f"Kube Defender refuses node {oldest}" in await refused(client, oldest)
-    state = (await client.look_around())[GROUP]
+    state = (await client.observe())[GROUP]
     assert (state.target, state.states()) == (3, [RUNNING] * 3), "a refusal changes nothing"
     await here.pause([])
 
@@ -232,7 +232,7 @@ async def _down(here: ScaledSite, client: ClusterAutoscaler) -> None:
     await deleted(here, client, [oldest, middle])
     assert await runs(client, 1) == [newest]
     assert here.most == 1
-    state = (await client.look_around())[GROUP]
+    state = (await client.observe())[GROUP]
     assert state.target == 1, "repeated calls lower the size once per node"
     await here.site.counts(GROUP, replicas=1, made=3)
     assert len(here.site.cloud.instances) == 1
@@ -256,7 +256,7 @@ async def test_a_failed_scale_up_is_reported_and_taken_back(here: ScaledSite) ->
         assert status == "RESOURCE_EXHAUSTED"
         assert await client.delete_failed(GROUP) == 1
         # The Machine goes once no instance can come of the request any more.
-        state = (await client.look_around())[GROUP]
+        state = (await client.observe())[GROUP]
         assert (state.target, state.states()) == (1, [RUNNING, GroupInstanceState.DELETING])
         assert await client.delete_failed(GROUP) == 0
 
@@ -266,7 +266,7 @@ async def test_a_failed_scale_up_is_reported_and_taken_back(here: ScaledSite) ->
         await here.site.change(GROUP, replicas=3)
         await here.site.says(GROUP, "Scaled", "QuotaExceeded")
         await client.call("NodeGroupDecreaseTargetSize", id=GROUP, delta=-2)
-        state = (await client.look_around())[GROUP]
+        state = (await client.observe())[GROUP]
         assert (state.target, state.nodes) == (1, [first])
         assert state.states().count(RUNNING) == 1
 
@@ -279,7 +279,7 @@ async def test_a_failed_scale_up_is_reported_and_taken_back(here: ScaledSite) ->
 
 async def _error(client: ClusterAutoscaler) -> Any:
     """The error of an instance, None while none has one."""
-    statuses = (await client.look_around())[GROUP].instances.values()
+    statuses = (await client.observe())[GROUP].instances.values()
     errors = [status.errorInfo for status in statuses if status.errorInfo.errorCode]
     return errors[0] if errors else None
 
@@ -298,13 +298,13 @@ async def test_calls_at_the_same_moment_count_once_each(here: ScaledSite) -> Non
         await until(lambda: is_group(client), "the set is a group")
         increase = partial(client.call, "NodeGroupIncreaseSize", id=GROUP, delta=1)
         await asyncio.gather(*(increase() for _ in range(4)))
-        assert (await client.look_around())[GROUP].target == 4
+        assert (await client.observe())[GROUP].target == 4
         nodes = await runs(client, 4)
         # Kube Defender may refuse the node to the others, once it is granted to the first.
         deletions = (client.delete(GROUP, nodes[:1]) for _ in range(3))
         answers = await asyncio.gather(*deletions, return_exceptions=True)
         assert None in answers, answers
-        assert (await client.look_around())[GROUP].target == 3
+        assert (await client.observe())[GROUP].target == 3
         assert await runs(client, 3) == nodes[1:]
 
 
@@ -364,7 +364,7 @@ async def test_program_serves_clients_with_a_certificate_of_its_authority(
             node = handle(await here.kube.get(paths.node(name)))
             status, text = await client.error("NodeGroupDeleteNodes", id=GROUP, nodes=[node])
             assert status == "UNAVAILABLE" and "Kube Defender cannot be reached" in text
-            assert (await client.look_around())[GROUP].target == 1
+            assert (await client.observe())[GROUP].target == 1
         async with grpc.aio.insecure_channel(f"{HOST}:{port}") as channel:
             status, _ = await ClusterAutoscaler(channel, here.kube).error("Refresh")
             assert status == "UNAVAILABLE"
