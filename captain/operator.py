@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import KUBECONFIG_SECRET_TYPE
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import WORKERS, Controller, Reconcile
-from kubenode.runtime.controller.metered import build_controller
+from kubenode.runtime.controller.factory import build_controller
 from kubenode.runtime.fence import Fence
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube

@@ -23,7 +23,7 @@ from kubenode.api.v1alpha1 import (
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Reconcile
-from kubenode.runtime.controller.metered import build_controller
+from kubenode.runtime.controller.factory import build_controller
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen
 from kubenode.runtime.disruption.permits import ApiPermits, PermitReader
 from kubenode.runtime.fence import Fence

@@ -19,7 +19,7 @@ from kubenode.providers.registry import Providers
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.controller import Controller, Mapper, Reconcile
-from kubenode.runtime.controller.metered import build_controller
+from kubenode.runtime.controller.factory import build_controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.controller.result import DONE, Result
 from kubenode.runtime.disruption.guard import DisruptionGuard, never_frozen

@@ -38,7 +38,7 @@ from kubenode.cli.traces import traced
 from kubenode.runtime.audit import SILENT, Audit, AuditLog, opened
 from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.controller.controller import Controller
-from kubenode.runtime.controller.metered import build_controller
+from kubenode.runtime.controller.factory import build_controller
 from kubenode.runtime.controller.queue import WorkQueue
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.garbage import Filling
