@@ -1,9 +1,9 @@
 """Runs the whole suite, part by part: `python tests/run.py [--since COMMIT] [pytest's options]`.
 
 Tests with real components share the cores with each other and wait on real clocks. One of them
-that fails beside others is looked at once more, alone on the machine: it fails if it fails there
-too, and is named as unsteady if not. Unit tests have no second look, and no part has one when
-tests of more than MOST_AGAIN of its files fail.
+that fails beside others runs once more, alone on the machine. It fails if it fails there too;
+otherwise the end of the output names it as "passed alone only". Unit tests have no second run,
+and no part has one when tests of more than MOST_AGAIN of its files fail.
 
 With --since, the suites of tests/e2e are those that the changes since COMMIT can break, and those
 whose turn it is today (e2e_selection.py).
@@ -77,17 +77,30 @@ PARTS = (
 )
 
 
-def run(part: Part, options: list[str]) -> tuple[bool, list[str]]:
-    """Whether the part holds, and which of its tests needed a second look for it."""
+@dataclass(frozen=True)
+class Outcome:
+    """What a part ended with: its tests that failed, alone too, and those that passed alone."""
+
+    passed: bool
+    failed: tuple[str, ...] = ()
+    unsteady: tuple[str, ...] = ()
+
+
+def run(part: Part, options: list[str]) -> Outcome:
+    """Run the part, and its failed tests once more where it allows that."""
     with tempfile.TemporaryDirectory(prefix="kubenode-tests-") as cache:
         if _pytest(part, cache, *part.workers, *part.tests, *options):
-            return True, []
+            return Outcome(passed=True)
         failed = _failed(Path(cache))
         files = {name.partition("::")[0] for name in failed}
         if not (part.waits and 0 < len(files) <= MOST_AGAIN):
-            return False, []
+            return Outcome(passed=False, failed=failed)
         say(f"\n{len(failed)} of part {part.name} failed; once more, alone:")
-        return _pytest(part, cache, "--last-failed", *part.tests, *options), failed
+        if _pytest(part, cache, "--last-failed", *part.tests, *options):
+            return Outcome(passed=True, unsteady=failed)
+        again = _failed(Path(cache))
+        unsteady = tuple(name for name in failed if name not in again)
+        return Outcome(passed=False, failed=again, unsteady=unsteady)
 
 
 def _pytest(part: Part, cache: str, *options: str) -> bool:
@@ -99,9 +112,9 @@ def _pytest(part: Part, cache: str, *options: str) -> bool:
     return done.returncode in {0, NONE_SELECTED}
 
 
-def _failed(cache: Path) -> list[str]:
-    told = cache / "v/cache/lastfailed"
-    return sorted(json.loads(told.read_text())) if told.exists() else []
+def _failed(cache: Path) -> tuple[str, ...]:
+    stored = cache / "v/cache/lastfailed"
+    return tuple(sorted(json.loads(stored.read_text()))) if stored.exists() else ()
 
 
 def say(text: str) -> None:
@@ -124,15 +137,14 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument("--since")
     known, options = parser.parse_known_args(arguments)
-    broken, unsteady = [], []
-    for part in parts(known.since):
-        holds, again = run(part, options)
-        if not holds:
-            broken.append(part.name)
-        unsteady += again
-    for name in unsteady:
-        say(f"needed a second look: {name}")
-    say(f"failed: {', '.join(broken)}" if broken else "all parts passed")
+    outcomes = {part.name: run(part, options) for part in parts(known.since)}
+    for outcome in outcomes.values():
+        for name in outcome.unsteady:
+            say(f"passed alone only: {name}")
+        for name in outcome.failed:
+            say(f"failed: {name}")
+    broken = [name for name, outcome in outcomes.items() if not outcome.passed]
+    say(f"failed parts: {', '.join(broken)}" if broken else "all parts passed")
     return 1 if broken else 0
 
 

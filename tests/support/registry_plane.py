@@ -56,6 +56,7 @@ class RegistryPlane:
     def __enter__(self) -> Self:
         done = kubenode("install", "--kubeconfig", self.cp.kubeconfig)
         assert done.returncode == 0, done.stderr
+        self.unhook()  # another file may have left an authority that lives for years
         self.cp.kubectl("apply", *ROLES)
         self.kubeconfig = self.cp.kubeconfig_for(ACCOUNT)
         return self

@@ -32,11 +32,11 @@ def names(plane: EmbeddedPlane, plural: str) -> set[str]:
 
 def test_a_component_is_stored_without_a_set_and_then_with_one(plane: EmbeddedPlane) -> None:
     assert "created (dry run)" in install(plane, "runc", "--dry-run")
-    assert names(plane, "machinecomponents") == set()
+    assert "runc-1.1.5" not in names(plane, "machinecomponents")
     text = install(plane, "runc")
     assert "MachineComponent runc-1.1.5 created" in text
     assert "no set assigns it yet: pass --selector" in text
-    assert names(plane, "machinecomponentsets") == set(), "nothing is rolled out unasked"
+    assert "runc" not in names(plane, "machinecomponentsets"), "nothing is rolled out unasked"
     text = install(plane, "runc", "--selector", "pool=online")
     assert "MachineComponent runc-1.1.5 unchanged" in text
     assert "MachineComponentSet runc created" in text
