@@ -137,8 +137,8 @@ def _more_notices(state: FleetState) -> Iterator[FleetNotice]:
     if state.leases is not None and not _is_led(state.leases):
         yield FleetNotice(
             "program", DEFENDER, "Kube Defender has no leader",
-            f"Nobody renews Lease {DEFENDER}: it grants no permit, so nothing disruptive starts.",
-            "Start it: kubenode run defender, or look why its pods do not run.",
+            f"Nobody renews Lease {DEFENDER}: it grants no permit, so no disruptive step starts.",
+            "Start it: kubenode run defender, or find out why its pods do not run.",
         )  # fmt: skip
     for policy in state.objects.policies:
         for problem in policy.problems:
