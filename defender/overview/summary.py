@@ -124,12 +124,15 @@ def summarize_fleet(situations: Iterable[NodeSituation], around: FleetSurroundin
 
 
 def list_inferred(rules: Iterable[RuleView]) -> list[str]:
-    """Return the facts about groups that rules infer now, such as a zone's network loss."""
+    """Return the facts about groups that rules infer now, such as a zone's network loss.
+
+    A fact about one node is a guard of other rules, not a cause of the faults of many.
+    """
     return [
         f"{rule.spec.infer.get('fact', rule.metadata.name)}"
         + (f" in {entry.group}" if entry.group else "")
         for rule in sorted(rules, key=lambda rule: rule.metadata.name)
-        if rule.spec.infer is not None
+        if rule.spec.infer is not None and rule.spec.infer.get("scope", "Node") != "Node"
         for entry in rule.status.inferred
         if entry.until is None and entry.value not in (False, "", 0)
     ]

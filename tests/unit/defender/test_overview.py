@@ -196,6 +196,12 @@ def test_summary_counts_nodes_by_fault_and_by_activity_apart() -> None:
     assert not found.calm and found.since is not None
 
 
+def test_fact_about_one_node_is_no_cause() -> None:
+    infer = {"fact": "node.silentTogether", "scope": "Node"}
+    silent = rule("silent", infer=infer, status={"inferred": [{"group": "n1"}]})
+    assert summary(situation(node(ready="False")), rules=rules(silent)).causes == ()
+
+
 def test_inferred_cause_is_named_while_its_evidence_lasts() -> None:
     infer = {"fact": "zone.suspectNetworkLoss", "scope": "Zone"}
     groups = [{"group": "eu-1a"}, {"group": "eu-1b", "until": "2026-11-22T04:00:00Z"}]
