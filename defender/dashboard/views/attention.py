@@ -78,6 +78,7 @@ ACTIVITY_STATES = {
     "held": NodeDisplayState.ON_HOLD,
     "repairing": NodeDisplayState.REPAIRING,
     "dry-run": NodeDisplayState.FAULTY,
+    "undisturbed": NodeDisplayState.FAULTY,
     "unattended": NodeDisplayState.FAULTY,
     "upgrading": NodeDisplayState.UPGRADING,
 }
