@@ -179,7 +179,7 @@ def _for_people(scene: Scene) -> Iterator[AttentionRow]:
             else "The cordon stays. Choose what comes next, or repair the node by hand."
         )
         press = "Approve or deny" if approval else "Choose what comes next"
-        why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
+        why = job.status.hold.message if job.status.hold else job.spec.trigger.summary
         rule = job.spec.remedier.name or "a person"
         yield AttentionRow(
             f"job-{name}", "person", title, f"{rule}: {why or job.spec.fault_class}",
