@@ -52,6 +52,8 @@ def test_evidence_is_described_or_empty(expression: Any, words: str) -> None:
 
 def test_fault_classes_and_rungs_are_words() -> None:
     assert describe_fault("kernel_deadlock") == "Kernel deadlock"
+    assert describe_fault("fs_readonly") == "File system readonly"
+    assert describe_fault("host-pid_near") == "Host PID near"
     assert describe_fault("") == ""
     assert describe_rung({"steps": [{"cordon": {}}, {"reboot": {}}]}) == "cordon, reboot"
     assert describe_rung({"steps": [{"<script>": {}}]}) == ""
