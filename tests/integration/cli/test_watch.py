@@ -10,14 +10,17 @@ from support.command import COMMAND, environment, kubenode, started
 from support.embedded import EmbeddedPlane
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+LONG_AGO = "2026-01-01T00:00:00Z"
 
 
 def node(status: str) -> dict[str, object]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "n1", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "status": {"conditions": [{"type": "Ready", "status": status}]},
+        "metadata": {"name": "n1", "creationTimestamp": LONG_AGO},
+        "status": {
+            "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": LONG_AGO}]
+        },
     }
 
 
