@@ -114,8 +114,9 @@ class ReleaseDemo:
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 stopping.cancel()
-                self._end()
-                work.cancel()
+                if not work.done():
+                    self._end()
+                    work.cancel()
 
     def _end(self) -> None:
         """Print the summary, and ensure that the process ends even if a part does not."""
