@@ -4,23 +4,32 @@ import os
 import pty
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from support.command import COMMAND, environment, kubenode, started
 from support.embedded import EmbeddedPlane
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
-LONG_AGO = "2026-01-01T00:00:00Z"
+RULE = {
+    "apiVersion": "kubenode.io/v1alpha1",
+    "kind": "NodeRemedier",
+    "metadata": {"name": "deadlock"},
+    "spec": {
+        "mode": "DryRun",
+        "nodes": {"all": True},
+        "when": {"condition": {"type": "KernelDeadlock"}},
+        "ladder": [{"name": "page", "steps": [{"notify": {}}]}],
+    },
+}
 
 
-def node(status: str) -> dict[str, object]:
+def node(status: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": "n1", "creationTimestamp": LONG_AGO},
-        "status": {
-            "conditions": [{"type": "Ready", "status": status, "lastTransitionTime": LONG_AGO}]
-        },
+        "metadata": {"name": "n1"},
+        "status": {"conditions": [{"type": "KernelDeadlock", "status": status}]},
     }
 
 
@@ -28,7 +37,7 @@ def node(status: str) -> dict[str, object]:
 def plane() -> Iterator[EmbeddedPlane]:
     with EmbeddedPlane() as plane:
         assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
-        plane.api.load([node("True")])
+        plane.api.load([RULE, node("False")])
         yield plane
 
 
@@ -36,9 +45,9 @@ def test_a_pipe_gets_the_status_and_then_a_line_for_each_change(plane: EmbeddedP
     with started("watch", "--every", "1s", "--kubeconfig", plane.kubeconfig) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "No node has a fault.\n"
-        plane.patch("/api/v1/nodes/n1/status", {"status": node("False")["status"]})
+        plane.patch("/api/v1/nodes/n1/status", {"status": node("True")["status"]})
         line = next(line for line in process.stdout if "  n1  " in line)
-    assert line.endswith("n1  NotReady: has no job\n")
+    assert line.endswith("n1  KernelDeadlock: has no job\n")
 
 
 def test_a_terminal_shows_the_screen_until_it_is_interrupted(plane: EmbeddedPlane) -> None:
