@@ -47,6 +47,8 @@ class RemoteMember:
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> Object:
         query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
         path, body = path_of(obj["kind"], obj["metadata"]["name"]), _as_intent(obj)
+        if version := obj["metadata"].get("resourceVersion"):
+            body["metadata"]["resourceVersion"] = version
         return await call_member(self._name, _apply(self._connect(), path, body, query))
 
     async def replace(self, obj: Mapping[str, Any], *, manager: str) -> Object:

@@ -43,6 +43,7 @@ class Member(Protocol):
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> dict[str, Any]:
         """Apply an object on the server and return it. Fields of the server are left out.
 
+        obj: with metadata.resourceVersion, an object of another version raises Conflict.
         force: take over fields of other field managers; else they raise Conflict.
         """
         ...

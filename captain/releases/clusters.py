@@ -58,18 +58,21 @@ class ReleaseClusters:
             return MemberObservation(f"member {name} does not answer as an API server: {error}")
         return MemberObservation(objects=objects)
 
-    async def apply(self, release: Release, names: Iterable[str]) -> Mapping[str, ClusterResult]:
-        """Apply the payload in each cluster."""
+    async def apply(
+        self, release: Release, intents: Mapping[str, Sequence[Raw]]
+    ) -> Mapping[str, ClusterResult]:
+        """Apply the objects in each cluster."""
 
         async def write(member: Member) -> ClusterResult:
-            lives = [await self._apply(member, release, each) for each in release.spec.payload]
+            objects = intents[member.name]
+            lives = [await self._apply(member, release, each) for each in objects]
             return ClusterResult(sum(map(read_relapsed, lives)))
 
-        return await _gather(names, lambda name: self._write(name, write))
+        return await _gather(intents, lambda name: self._write(name, write))
 
-    async def _apply(self, member: Member, release: Release, wanted: PayloadObject) -> Raw:
+    async def _apply(self, member: Member, release: Release, obj: Raw) -> Raw:
         self._fence.check()
-        obj, force = wanted.to_dict(), release.spec.on_conflict is OnConflict.FORCE
+        force = release.spec.on_conflict is OnConflict.FORCE
         try:
             return await member.apply(obj, manager=MANAGER, force=force)
         except Conflict as error:

@@ -54,12 +54,12 @@ class ReleaseWorld:
 class ReleaseDecision:
     """The next status, and what to write to clusters once that status is stored.
 
-    applies: clusters in which the payload is applied.
+    applies: objects to apply, by cluster.
     restores: clusters in which the previous objects are restored.
     """
 
     status: ReleaseStatus
-    applies: Sequence[str] = ()
+    applies: Mapping[str, Sequence[Raw]] = field(default_factory=dict)
     restores: Sequence[str] = ()
 
 
