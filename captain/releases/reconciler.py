@@ -23,7 +23,14 @@ from kubenode.runtime.controller.result import DONE, Result
 POLL_SECONDS = 3.0
 """Interval of reads while clusters change."""
 SLOW_POLL_SECONDS = 20.0
-"""Interval of reads while a release bakes or waits for others."""
+"""Interval of reads while a release bakes, or waits for others or for evidence."""
+
+SLOW_REASONS = (
+    ReleaseReason.EVIDENCE_MISSING,
+    ReleaseReason.AWAITING_APPROVAL,
+    ReleaseReason.REPAIRS_NEED_BUDGET,
+)
+"""Reasons that last for minutes to days."""
 
 
 class ReleaseStore(Protocol):
@@ -112,7 +119,8 @@ def find_requeue(status: ReleaseStatus, now: datetime) -> Result:
         return DONE
     if status.phase.ended and not waits:
         return DONE
-    if status.phase in (ReleasePhase.RUNNING, ReleasePhase.ROLLING_BACK):
+    runs = status.phase in (ReleasePhase.RUNNING, ReleasePhase.ROLLING_BACK)
+    if runs and status.reason not in SLOW_REASONS:
         return Result(timedelta(seconds=POLL_SECONDS))
     seconds = SLOW_POLL_SECONDS
     if status.phase is ReleasePhase.BAKING:

@@ -254,8 +254,13 @@ class ReleaseStoreDouble:
 class ReleaseWorldDouble:
     """A pipeline, its members and a reconciler. `restart` builds the reconciler anew."""
 
-    def __init__(self, pipeline: ReleasePipeline, members: Iterable[MemberDouble]) -> None:
-        self.clock = FakeClock()
+    def __init__(
+        self,
+        pipeline: ReleasePipeline,
+        members: Iterable[MemberDouble],
+        clock: FakeClock | None = None,
+    ) -> None:
+        self.clock = clock or FakeClock()
         self.pipeline: ReleasePipeline | None = pipeline
         self.members = {member.name: member for member in members}
         self.store = ReleaseStoreDouble()
