@@ -128,7 +128,8 @@ def judge_rule(
     live = objects[wanted.key]
     assert live is not None
     answer = _judge_live(live, limits, approved=approved)
-    return EvidenceAnswer(answer.verdict, f"{wanted.key}: {answer.text}", answer.status)
+    text = f"{wanted.key}: {answer.text}" if answer.text else ""
+    return EvidenceAnswer(answer.verdict, text, answer.status)
 
 
 def _judge_live(live: Raw, limits: StageRules, *, approved: bool) -> EvidenceAnswer:

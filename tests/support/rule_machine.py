@@ -26,11 +26,12 @@ def make_installed(bit: int) -> Raw:
 class RuleMachine(ReleaseMachine):
     """No rule version acts in a cluster without complete evidence from that cluster."""
 
-    stage_settings: Mapping[str, Any] = {"rules": {"dryRunFirst": "1m"}}
+    stage_settings: Mapping[str, Any] = {"rules": {"dryRunFirst": "10s"}}
     payload = tuple(make_rule("Enforce", name=name) for name in RULES)
 
     def make_member(self, name: str, clock: FakeClock) -> MemberDouble:
         member = RuleMemberDouble(name, name.partition("-")[0], clock)
+        member.firings = int(name[-1]) % 2
         member.approved = lambda: self.is_enforce_approved(member.labels["stage"])
         return member
 

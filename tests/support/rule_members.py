@@ -19,7 +19,7 @@ class RuleMemberDouble(MemberDouble):
     """A member with the evidence of `status.dryRun`.
 
     firings, alone, conflicts: numbers that its operator reports of every rule in DryRun.
-    soak: time in DryRun without which no rule may act here; None: rules may act at once.
+    soak: time in DryRun without which no rule may act here.
     approved: whether a person approved Enforce here.
     intruder: whether a person changes a rule just before it is applied in mode Enforce.
     violations: rules that were written in mode Enforce without evidence.
@@ -27,7 +27,7 @@ class RuleMemberDouble(MemberDouble):
 
     def __init__(self, name: str, stage: str, clock: FakeClock) -> None:
         super().__init__(name, stage)
-        self.clock, self.soak = clock, timedelta(minutes=1)
+        self.clock, self.soak = clock, timedelta(seconds=10)
         self.firings, self.alone, self.conflicts = 1, 0, 0
         self.approved: Callable[[], bool] = lambda: True
         self.intruder = False
@@ -74,7 +74,7 @@ class RuleMemberDouble(MemberDouble):
             "nodes": self.firings,
             "recoveredAlone": self.alone,
             "conflicts": self.conflicts,
-            "nodeNames": [f"node-{number}" for number in range(self.alone)],
+            "nodeNames": [f"node-{number}" for number in range(min(self.alone, 20))],
         }
 
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> Raw:
