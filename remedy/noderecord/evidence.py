@@ -1,7 +1,7 @@
 """Evidence of rules in DryRun: what they would have done on nodes, by version of the rule. Pure.
 
-A node record holds the evidence of each rule on its node. DryRunEvidenceIndex adds it up over all nodes,
-for the status of the rule.
+A node record holds the evidence of each rule on its node. DryRunEvidenceIndex adds it up over all
+nodes, for the status of the rule.
 """
 
 from collections.abc import Collection, Iterable, Mapping

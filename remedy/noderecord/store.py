@@ -32,8 +32,8 @@ from kubenode.runtime.kube.objects import Node
 from remedy.job.model import ACTING, Job
 from remedy.noderecord import memory
 from remedy.noderecord.evidence import (
-    DryRunMatch,
     DryRunEvidenceIndex,
+    DryRunMatch,
     find_attended_at,
     with_matches,
 )
