@@ -6,7 +6,8 @@ The order in a stage:
 - observe: each cluster that was changed is judged by its own objects. Rules that need evidence are
   in DryRun until it is complete, and are then applied once more (captain.releases.enforcement).
 - stop: at `maxFailures` the release stops or rolls back, and changes nothing more.
-- start: clusters in their order, at most `maxConcurrency` at once. What stood there before is
+- start: clusters in their order, at most `maxConcurrency` at once, and none while repairs need the
+  budget of a cluster, if the stage says so. What stood there before is
   stored with phase Applying, before the first write.
 - bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
 """
@@ -188,13 +189,28 @@ class StageMove:
     # -- start ------------------------------------------------------------------------------------
 
     def _start(self, stage: ReleaseStage) -> ReleaseStage:
+        stage, hold = _end_holds(stage), self._find_hold(stage)
         for cluster in list(list_startable(stage, self.settings)):
             observation = self.world.observations.get(cluster.name)
-            if observation is not None and not observation.unreachable:
+            if observation is None or observation.unreachable:
+                continue
+            changes: dict[str, object] = {
+                "reason": ReleaseReason.REPAIRS_NEED_BUDGET,
+                "evidence": hold[:EVIDENCE_LENGTH],
+            }
+            if not hold:
                 previous = cluster.previous or self._record(observation)
                 changes = {"phase": ClusterPhase.APPLYING, "previous": previous}
-                stage = replace_cluster(stage, cluster.model_copy(update=changes))
+            stage = replace_cluster(stage, cluster.model_copy(update=changes))
         return stage
+
+    def _find_hold(self, stage: ReleaseStage) -> str:
+        """Return why no cluster starts now, "" if one may."""
+        for cluster in stage.clusters:
+            observation = self.world.observations.get(cluster.name)
+            if observation is not None and observation.breakers:
+                return f"{cluster.name}: {observation.breakers[0]}"
+        return ""
 
     def _record(self, observation: MemberObservation) -> str:
         """Store what stands in the cluster now and return its digest.
@@ -241,6 +257,15 @@ class StageMove:
         if cluster.unreachable_since is not None:
             return self.settings.on_unreachable is not OnUnreachable.SKIP
         return cluster.reason is not None or cluster.name not in self.world.observations
+
+
+def _end_holds(stage: ReleaseStage) -> ReleaseStage:
+    """Return the stage without the reasons of an earlier hold."""
+    for cluster in stage.clusters:
+        if cluster.reason is ReleaseReason.REPAIRS_NEED_BUDGET:
+            changes = {"reason": None, "evidence": ""}
+            stage = replace_cluster(stage, cluster.model_copy(update=changes))
+    return stage
 
 
 def list_startable(stage: ReleaseStage, settings: PipelineStage) -> Iterator[ReleaseCluster]:

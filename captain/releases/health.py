@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from captain.releases.content import Raw, list_differences
 from captain.releases.model import EVIDENCE_LENGTH
 from kubenode.api.meta import Condition
 from kubenode.api.names import list_first
 from kubenode.api.readiness import Progress, Readiness, read_progress
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, DefenderPolicyStatus
 from kubenode.api.v1alpha1.release import (
+    PayloadKind,
     PayloadObject,
     ReleaseReason,
 )
@@ -86,6 +90,26 @@ def read_readiness(kind: str, live: Raw) -> Readiness:
         status.get("observedGeneration", 0),
     )
     return read_progress(kind, generation, observed, conditions)
+
+
+def list_open_breakers(policies: Iterable[Raw]) -> list[str]:
+    """Return the breakers in the status of DefenderPolicies that are not closed, as texts.
+
+    A policy that cannot be read counts as one.
+    """
+    return [text for policy in policies for text in _list_open(policy)]
+
+
+def _list_open(policy: Raw) -> Iterator[str]:
+    name = f"{PayloadKind.DEFENDER_POLICY}/{policy.get('metadata', {}).get('name', '')}"
+    try:
+        status = DefenderPolicyStatus.model_validate(policy.get("status") or {}, extra="ignore")
+    except ValidationError:
+        yield f"{name}: its status cannot be read"
+        return
+    for breaker in status.breaker:
+        if breaker.state is not BreakerState.CLOSED:
+            yield f"{name}: breaker {breaker.scope} is {breaker.state}: {breaker.why}".rstrip(": ")
 
 
 def _describe(answers: Iterable[tuple[str, Readiness]], progress: Progress) -> Iterator[str]:

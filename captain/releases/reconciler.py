@@ -14,7 +14,7 @@ from captain.releases.clusters import ReleaseClusters
 from captain.releases.conflicts import find_blocker
 from captain.releases.decision import decide, returns_after_end
 from captain.releases.model import Labels, ReleaseDecision, ReleaseWorld
-from captain.releases.results import list_observed, record_results
+from captain.releases.results import list_observed, record_results, waits_for_repairs
 from kubenode.api.v1alpha1 import Release, ReleasePipeline
 from kubenode.api.v1alpha1.release import ReleasePhase, ReleaseReason, ReleaseStatus
 from kubenode.runtime.clock import Clock
@@ -87,11 +87,13 @@ class ReleaseReconciler:
 
     async def _decide(self, release: Release) -> ReleaseDecision:
         others = await self._store.list_all() if needs_start(release) else ()
-        payload = release.spec.payload
+        observations = await self._clusters.observe(
+            release.spec.payload, list_observed(release), breakers=waits_for_repairs(release)
+        )
         world = ReleaseWorld(
             labels=self._labels(),
             pipeline=self._find_pipeline(release.spec.pipeline_ref),
-            observations=await self._clusters.observe(payload, list_observed(release)),
+            observations=observations,
             blocker=find_blocker(release, others),
             now=self._clock.now(),
         )

@@ -41,6 +41,13 @@ class OnUnreachable(StrEnum):
     FAIL = "Fail"
 
 
+class OnRepairs(StrEnum):
+    """Handling of a cluster that has an open circuit breaker: start it all the same, or wait."""
+
+    IGNORE = "Ignore"
+    WAIT = "Wait"
+
+
 class EnforceApproval(StrEnum):
     """Whether a person must approve that rules act in a stage.
 
@@ -97,6 +104,9 @@ class PipelineStage(Model):
     """Whether a person must approve the stage before it starts."""
     on_unreachable: OnUnreachable = OnUnreachable.WAIT
     """Handling of a cluster that has been unreachable for two minutes."""
+    on_repairs: OnRepairs = OnRepairs.IGNORE
+    """Whether the next cluster waits while a breaker of Kube Defender is not closed, in it or in a
+    cluster of the stage that has the release."""
     bake_time: Duration = timedelta(0)
     """Minimum time for which the clusters must stay healthy before the next stage starts."""
 
