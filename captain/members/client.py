@@ -87,7 +87,8 @@ async def _list(kube: Kube, kind: str) -> list[Object]:
         answer = await kube.get(path_of(kind))
     except NotFound:
         return []
-    return list(answer.get("items") or ())
+    items = answer.get("items")
+    return items if isinstance(items, list) else []
 
 
 async def _apply(kube: Kube, path: str, body: Object, query: Mapping[str, str]) -> Object:

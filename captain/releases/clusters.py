@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from captain.members.cluster import Member, Members, MemberUnreachable
 from captain.releases.content import Raw, build_restored
-from captain.releases.health import list_open_breakers, read_relapsed
+from captain.releases.health import find_unreadable, list_open_breakers, read_relapsed
 from captain.releases.model import ClusterResult, MemberObservation
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
@@ -63,6 +63,10 @@ class ReleaseClusters:
             return MemberObservation(str(error))
         except KubeError as error:
             return MemberObservation(f"member {name} does not answer as an API server: {error}")
+        for wanted in payload:
+            live = objects[wanted.key]
+            if live is not None and (text := find_unreadable(wanted.kind, live)):
+                return MemberObservation(f"member {name}: {wanted.key} is not readable: {text}")
         return MemberObservation(objects=objects, breakers=list_open_breakers(policies))
 
     async def apply(

@@ -16,7 +16,7 @@ from enum import IntEnum
 from pydantic import ValidationError
 
 from captain.releases.content import Raw
-from captain.releases.health import find_drift, read_readiness
+from captain.releases.health import find_drift, read_count, read_readiness
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import format_time
 from kubenode.api.names import list_first
@@ -140,7 +140,8 @@ def _judge_live(live: Raw, limits: StageRules, *, approved: bool) -> EvidenceAns
     if status is None:
         text = "its operator reports no evidence of this version (an old one never does)"
         return EvidenceAnswer(EvidenceVerdict.MISSING, text)
-    verdict, text = _judge_status(status, _count_selected(live), limits, approved=approved)
+    selected = read_count(live, "wouldReach", "nodes")
+    verdict, text = _judge_status(status, selected, limits, approved=approved)
     return EvidenceAnswer(verdict, text, status)
 
 
@@ -151,11 +152,6 @@ def read_dry_run(live: Raw) -> DryRunStatus | None:
     except ValidationError:
         return None
     return status if status.generation == live["metadata"].get("generation") else None
-
-
-def _count_selected(live: Raw) -> int:
-    nodes = (live.get("status", {}).get("wouldReach") or {}).get("nodes", 0)
-    return nodes if isinstance(nodes, int) else 0
 
 
 def _judge_status(

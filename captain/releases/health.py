@@ -20,6 +20,8 @@ from kubenode.api.v1alpha1.release import (
 SHOWN = 3
 """Differences of an object that a text names before the rest is counted."""
 DRIFT_LENGTH = 512
+MOST_COUNTED = 10_000_000
+"""Largest number that a member's status is believed to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,31 @@ def find_drift(wanted: PayloadObject, objects: Mapping[str, Raw | None]) -> str:
     return f"{wanted.key} was changed at {list_first(paths, SHOWN)}" if paths else ""
 
 
+def find_unreadable(kind: str, live: Raw) -> str:
+    """Return why an answer of a member is no object of its kind, "" if it is.
+
+    A member may answer with anything. It must not stop the release in other clusters.
+    """
+    if not all(isinstance(live.get(part, {}), Mapping) for part in ("metadata", "spec", "status")):
+        return "metadata, spec and status must be objects"
+    try:
+        read_readiness(kind, live)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
 def read_relapsed(live: Raw) -> int:
     """Return the number of jobs for a relapse that a rule counts, 0 for other kinds."""
-    return int((live.get("status", {}).get("jobs") or {}).get("relapsed", 0))
+    return read_count(live, "jobs", "relapsed")
+
+
+def read_count(live: Raw, part: str, name: str) -> int:
+    """Return a number of the status, 0 if there is none, and at most MOST_COUNTED."""
+    status = live.get("status")
+    counts = status.get(part) if isinstance(status, Mapping) else None
+    count = counts.get(name) if isinstance(counts, Mapping) else None
+    return max(0, min(count, MOST_COUNTED)) if isinstance(count, int) else 0
 
 
 def read_readiness(kind: str, live: Raw) -> Readiness:
@@ -101,11 +125,11 @@ def list_open_breakers(policies: Iterable[Raw]) -> list[str]:
 
 
 def _list_open(policy: Raw) -> Iterator[str]:
-    name = f"{PayloadKind.DEFENDER_POLICY}/{policy.get('metadata', {}).get('name', '')}"
     try:
+        name = f"{PayloadKind.DEFENDER_POLICY}/{policy['metadata']['name']}"
         status = DefenderPolicyStatus.model_validate(policy.get("status") or {}, extra="ignore")
-    except ValidationError:
-        yield f"{name}: its status cannot be read"
+    except (AttributeError, LookupError, TypeError, ValidationError):
+        yield f"a {PayloadKind.DEFENDER_POLICY} cannot be read"
         return
     for breaker in status.breaker:
         if breaker.state is not BreakerState.CLOSED:

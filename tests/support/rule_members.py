@@ -22,6 +22,7 @@ class RuleMemberDouble(MemberDouble):
     soak: time in DryRun without which no rule may act here.
     approved: whether a person approved Enforce here.
     intruder: whether a person changes a rule just before it is applied in mode Enforce.
+    answer: parts of a rule that it answers reads with instead of its own.
     violations: rules that were written in mode Enforce without evidence.
     """
 
@@ -31,6 +32,7 @@ class RuleMemberDouble(MemberDouble):
         self.firings, self.alone, self.conflicts = 1, 0, 0
         self.approved: Callable[[], bool] = lambda: True
         self.intruder = False
+        self.answer: Raw = {}
         self.violations: list[str] = []
         self.standing: dict[str, Any] = {}
         """Specs before the release."""
@@ -64,6 +66,10 @@ class RuleMemberDouble(MemberDouble):
                 "dryRun": self._build_evidence(f"{live['kind']}/{live['metadata']['name']}", live),
             }
         return live
+
+    async def read(self, kind: str, name: str) -> Raw | None:
+        live = await super().read(kind, name)
+        return None if live is None else {**live, **self.answer}
 
     def _build_evidence(self, key: str, live: Raw) -> Raw:
         return {

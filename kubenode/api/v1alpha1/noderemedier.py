@@ -246,6 +246,8 @@ class InferredFact(Model):
 
 MOST_EVIDENCE_NODES = 20
 """Maximum number of node names in the evidence of a rule."""
+MOST_FIRINGS = 1_000_000_000
+"""Bound on the numbers of the evidence, so that the API server can store their sums."""
 
 
 class DryRunStatus(Model):
@@ -260,13 +262,13 @@ class DryRunStatus(Model):
     """Time since which this version has been evaluated in DryRun."""
     until: Time
     """Time until which it has been evaluated. Written rarely."""
-    firings: StrictInt = Field(default=0, ge=0)
+    firings: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
     """Number of repairs that it would have started."""
-    nodes: StrictInt = Field(default=0, ge=0)
+    nodes: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
     """Number of nodes on which it would have started one."""
-    recovered_alone: StrictInt = Field(default=0, ge=0)
+    recovered_alone: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
     """Number of these nodes that recovered although nobody acted on them."""
-    conflicts: StrictInt = Field(default=0, ge=0)
+    conflicts: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
     """Number of these nodes that another rule would have disturbed too."""
     node_names: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
         default_factory=list, max_length=MOST_EVIDENCE_NODES

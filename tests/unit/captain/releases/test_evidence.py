@@ -18,6 +18,7 @@ from support.release_world import (
 from support.rule_members import SELECTED, RuleMemberDouble
 
 from captain.releases.evidence import EvidenceVerdict, count_allowed_firings, judge_rule
+from captain.releases.health import MOST_COUNTED, read_relapsed
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1.noderemedier import DryRunStatus
 from kubenode.api.v1alpha1.release import (
@@ -123,6 +124,39 @@ def test_firings_are_bounded_by_nodes_and_hours_from_the_start() -> None:
     assert count_allowed_firings(status, 0, limits) == 0
     later = status.model_copy(update={"until": T0 + 48 * HOUR})
     assert count_allowed_firings(later, 1000, limits) == 96
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"status": []},
+        {"status": {"conditions": 3}},
+        {"status": {"conditions": [{"type": 7}]}},
+        {"metadata": "x"},
+        {"metadata": {}, "spec": [1]},
+    ],
+)
+def test_answer_that_is_no_object_stops_its_own_cluster_alone(broken: dict[str, Any]) -> None:
+    world, (member, _) = make_world(clusters=2)
+    world.pipeline = make_pipeline(make_stage("test", maxConcurrency=2))
+    world.run(rounds=2)
+    member.answer = broken
+    status = world.run()
+    assert status.reason is ReleaseReason.CLUSTER_UNREACHABLE
+    assert "t-0: NodeRemedier/rule is not readable" in status.message
+    assert read_cluster(world, "t-1").phase is ClusterPhase.SUCCEEDED
+
+
+@pytest.mark.parametrize("number", [10**400, -1, 1.5, "x", True, None])
+def test_numbers_of_a_member_are_bounded(number: Any) -> None:
+    live = make_live("DryRun", "True", None)
+    live["status"] |= {"wouldReach": {"nodes": number}, "jobs": {"relapsed": number}}
+    assert 0 <= read_relapsed(live) <= MOST_COUNTED
+    dry_run = {"generation": 2, "since": format_time(T0), "until": format_time(T0 + HOUR)}
+    live["status"]["dryRun"] = {**dry_run, "firings": number}
+    limits = StageRules(dry_run_first=HOUR, approval=EnforceApproval.NONE)
+    answer = judge_rule(ENFORCE, {ENFORCE.key: live}, limits, approved=True)
+    assert answer.verdict is EvidenceVerdict.MISSING
 
 
 # -- releases -----------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """A release starts no cluster while repairs need the budget of Kube Defender."""
 
+from typing import Any
+
 import pytest
 from support.release_world import (
     MemberDouble,
@@ -53,7 +55,16 @@ def test_pipeline_that_does_not_say_so_ignores_breakers() -> None:
     assert world.run().phase is ReleasePhase.SUCCEEDED
 
 
-def test_policy_that_cannot_be_read_counts_as_an_open_breaker() -> None:
-    policy = {"metadata": {"name": "limits"}, "status": {"breaker": "none"}}
-    assert list_open_breakers([policy]) == ["DefenderPolicy/limits: its status cannot be read"]
+@pytest.mark.parametrize(
+    "policy",
+    [
+        {"metadata": {"name": "limits"}, "status": {"breaker": "none"}},
+        {"metadata": 1},
+        {},
+        "x",
+        None,
+    ],
+)
+def test_policy_that_cannot_be_read_counts_as_an_open_breaker(policy: Any) -> None:
+    assert list_open_breakers([policy]) == ["a DefenderPolicy cannot be read"]
     assert list_open_breakers([{"metadata": {"name": "limits"}}]) == []
