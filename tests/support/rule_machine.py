@@ -24,14 +24,20 @@ def make_installed(bit: int) -> Raw:
 
 
 class RuleMachine(ReleaseMachine):
-    """No rule version acts in a cluster without complete evidence from that cluster."""
+    """No rule version acts in a cluster without complete evidence from that cluster.
+
+    In the first cluster of a stage no rule has fired, in the second one a person is about to change
+    one, and in the third one nodes recover alone.
+    """
 
     stage_settings: Mapping[str, Any] = {"rules": {"dryRunFirst": "10s"}}
     payload = tuple(make_rule("Enforce", name=name) for name in RULES)
 
     def make_member(self, name: str, clock: FakeClock) -> MemberDouble:
         member = RuleMemberDouble(name, name.partition("-")[0], clock)
-        member.firings = int(name[-1]) % 2
+        number = int(name[-1])
+        member.firings, member.alone = min(number, 1), number // 2
+        member.intruder = number == 1
         member.approved = lambda: self.is_enforce_approved(member.labels["stage"])
         return member
 
