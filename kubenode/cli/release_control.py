@@ -2,7 +2,7 @@
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ReleasePhase, ReleaseState
+from kubenode.api.v1alpha1.release import ApprovalSubject, ReleasePhase, ReleaseState
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Refusal, say
 from kubenode.cli.pause import caller
@@ -78,30 +78,44 @@ async def _wait_for_pause(kube: Kube, name: str) -> None:
         await kube.clock.sleep(POLL_SECONDS)
 
 
-async def approve_stage(name: str, stage: str, kubeconfig: str | None, context: str | None) -> None:
-    """Add an approval by the user of the connection. Raises Refusal."""
+async def approve_stage(
+    name: str, stage: str, subject: str, kubeconfig: str | None, context: str | None
+) -> None:
+    """Add an approval by the user of the connection. Raises Refusal.
+
+    subject: of ApprovalSubject.
+    """
     async with connected(kubeconfig, context) as kube:
         by = await caller(kube)
         for _ in range(TRIES):
             release = await read_release(kube, name)
             try:
-                changed = await _approve(kube, release, stage, by)
+                changed = await _approve(kube, release, ApprovalSubject(subject), stage, by)
             except Conflict:
                 continue  # Captain writes the status often
-            say(f"Release {name}: stage {stage} {'is' if changed else 'was already'} approved")
+            outcome = "is" if changed else "was already"
+            approved = "Enforce in stage" if subject == ApprovalSubject.ENFORCE else "stage"
+            say(f"Release {name}: {approved} {stage} {outcome} approved")
             return
     raise Refusal(f"Release {name} changes too often: try again")
 
 
-async def _approve(kube: Kube, release: Release, stage: str, by: str) -> bool:
+async def _approve(
+    kube: Kube, release: Release, subject: ApprovalSubject, stage: str, by: str
+) -> bool:
     """Store the approval. Return False if the stage has one."""
     given, snapshot = release.spec.approvals, release.status.snapshot
     if snapshot is not None and all(each.name != stage for each in snapshot.stages):
         stages = ", ".join(each.name for each in snapshot.stages)
         raise Refusal(f"Release {release.metadata.name} has no stage {stage}; it has {stages}")
-    if any(each.stage == stage for each in given):
+    if any(each.stage == stage and each.subject is subject for each in given):
         return False
-    entry = {"stage": stage, "by": by, "at": format_time(kube.clock.now())}
+    entry = {
+        "stage": stage,
+        "subject": subject.value,
+        "by": by,
+        "at": format_time(kube.clock.now()),
+    }
     body = {
         "metadata": {"resourceVersion": release.metadata.resource_version},
         "spec": {"approvals": [*(each.to_dict() for each in given), entry]},
