@@ -41,6 +41,7 @@ LEADERS = (
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
 ORDER: tuple[tuple[str, str], ...] = (
     ("noderemediers", "kubenode-remedy"),
+    ("nodesets", "kubenode-machine"),
     ("machinesets", "kubenode-machine"),
     ("remedyoperationjobs", "kubenode-remedy"),
     ("machinecomponentsets", "kubenode-machine"),
