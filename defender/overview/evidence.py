@@ -23,8 +23,8 @@ ABBREVIATIONS = {
 
 def describe_fault(fault_class: str) -> str:
     """Return a fault class in words: `fs_readonly` is `File system readonly`."""
-    words = fault_class.replace("_", " ").replace("-", " ").split()
-    text = " ".join(ABBREVIATIONS.get(word, word) for word in words)
+    parts = fault_class.replace("_", " ").replace("-", " ").split()
+    text = " ".join(ABBREVIATIONS.get(part, part) for part in parts)
     return text[:1].upper() + text[1:]
 
 

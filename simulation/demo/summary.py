@@ -129,10 +129,10 @@ def describe(result: Mapping[str, Any]) -> Iterator[str]:
 def _describe_open_faults(result: Mapping[str, Any]) -> Iterator[str]:
     if unfinished := result["faultsOpen"]:
         yield f"When the demo ended, {unfinished} faults had not ended yet."
-    if held := result["faultsOpenBehindBreaker"]:
+    if blocked := result["faultsOpenBehindBreaker"]:
         yield (
-            f"The nodes of {held} of them are in a zone with an open breaker: too many nodes failed"
-            " there at once, so Kube Defender permits no further disruption."
+            f"The nodes of {blocked} of them are in a zone with an open breaker: too many nodes"
+            " failed there at once, so Kube Defender permits no further disruption."
         )
 
 
