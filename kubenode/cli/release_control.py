@@ -90,7 +90,7 @@ async def approve_stage(
         for _ in range(TRIES):
             release = await read_release(kube, name)
             try:
-                changed = await _approve(kube, release, ApprovalSubject(subject), stage, by)
+                changed = await add_approval(kube, release, ApprovalSubject(subject), stage, by)
             except Conflict:
                 continue  # Captain writes the status often
             outcome = "is" if changed else "was already"
@@ -100,10 +100,10 @@ async def approve_stage(
     raise Refusal(f"Release {name} changes too often: try again")
 
 
-async def _approve(
+async def add_approval(
     kube: Kube, release: Release, subject: ApprovalSubject, stage: str, by: str
 ) -> bool:
-    """Store the approval. Return False if the stage has one."""
+    """Store the approval. Return False if the stage has one. Raises Refusal and Conflict."""
     given, snapshot = release.spec.approvals, release.status.snapshot
     if snapshot is not None and all(each.name != stage for each in snapshot.stages):
         stages = ", ".join(each.name for each in snapshot.stages)

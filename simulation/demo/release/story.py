@@ -5,16 +5,17 @@ Captain and the members' operators do the rest. What this Part writes, it writes
 
 from collections.abc import Callable, Iterator
 
-from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import MemberPhase
 from kubenode.api.v1alpha1.release import (
+    ApprovalSubject,
     ClusterPhase,
     PayloadObject,
     ReleasePhase,
     ReleaseState,
     ReleaseStatus,
 )
+from kubenode.cli.release_control import add_approval
 from kubenode.cli.release_start import StartRequest, build_release
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
@@ -115,14 +116,9 @@ class ReleaseStory:
 
     async def _approve(self, release: Release) -> None:
         await self._clock.sleep(READING_SECONDS)
-        name, stage = release.metadata.name, release.status.stage
-        at = format_time(self._clock.now())
-        body = {
-            "metadata": {"resourceVersion": release.metadata.resource_version},
-            "spec": {"approvals": [{"stage": stage, "by": PERSON, "at": at}]},
-        }
+        stage = release.status.stage
         try:
-            await self._kube.patch(f"{RELEASE_PATH}/{name}", body)
+            await add_approval(self._kube, release, ApprovalSubject.START, stage, PERSON)
         except Conflict:
             return  # Captain has written the status meanwhile; the next read approves
         self._say(f"  {PERSON} approves {stage}")
