@@ -4,7 +4,8 @@ The caller stores the status before it writes to a cluster, and records the resu
 A process that dies at any write goes on where it stopped: each write is idempotent, and everything
 that a decision needs is in the status or is read from the clusters.
 
-Guards, in order: ended, aborted, not started, paused, rolling back, stopped. Then it moves forward.
+Guards, in order: ended, aborted, not started, deleted, paused, rolling back, stopped. Then it moves
+forward.
 """
 
 from dataclasses import replace
@@ -56,6 +57,8 @@ def _decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
         return ReleaseDecision(_end(status, ReleasePhase.ABORTED, message, world))
     if status.snapshot is None:
         return ReleaseDecision(_begin(release, world))
+    if awaits_decision(release):
+        return ReleaseDecision(_hold_deleted(release))
     if state is ReleaseState.PAUSE:
         return ReleaseDecision(_pause(status))
     if state is ReleaseState.ROLLBACK or status.rollback is not None:
@@ -72,6 +75,24 @@ def returns_after_end(release: Release) -> bool:
     """Return whether a release that has ended is to be rolled back."""
     wanted = release.spec.state is ReleaseState.ROLLBACK
     return wanted and release.status.phase is not ReleasePhase.ROLLED_BACK
+
+
+def awaits_decision(release: Release) -> bool:
+    """Return whether the release was deleted in progress, so that a person must decide about it."""
+    returns = release.spec.state is ReleaseState.ROLLBACK or release.status.rollback is not None
+    deleted = release.metadata.deletion_timestamp is not None
+    return deleted and not returns and release.spec.state is not ReleaseState.ABORT
+
+
+def _hold_deleted(release: Release) -> ReleaseStatus:
+    clusters = [each for stage in release.status.stages for each in stage.clusters]
+    changed, name = sum(bool(each.previous) for each in clusters), release.metadata.name
+    message = (
+        f"it was deleted after it began to change {changed} of {len(clusters)} clusters:"
+        f" `kubenode release rollback {name}` restores them, `kubenode release abort {name}` leaves"
+        " them as they are; then it is removed"
+    )
+    return explain(release.status, ReleasePhase.PAUSED, ReleaseReason.DELETED, message)
 
 
 def _end(

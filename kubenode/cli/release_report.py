@@ -53,6 +53,8 @@ REMEDIES = {
     ReleaseReason.PIPELINE_INVALID: "change the pipeline, or the labels of MemberClusters",
     ReleaseReason.PAYLOAD_CONFLICT: "wait for the other release, or abort or roll it back",
     ReleaseReason.USER: "`kubenode release resume {name}` lets it go on",
+    ReleaseReason.DELETED: "`kubenode release rollback {name}` restores what stood there before,"
+    " `kubenode release abort {name}` leaves the clusters as they are; then it is removed",
     ReleaseReason.ABORTED: "`kubenode release rollback {name}` restores what stood there before",
     ReleaseReason.NOT_HEALTHY_YET: "look at the named objects in the cluster",
     ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"

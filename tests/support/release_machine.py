@@ -185,6 +185,12 @@ class ReleaseMachine(RuleBasedStateMachine):
         member = members[bit % len(members)]
         setattr(member, lever, not getattr(member, lever))
 
+    @rule(chance=st.integers(0, 5))
+    def person_deletes(self, chance: int) -> None:
+        """Delete the release, rarely: little happens after that."""
+        if not chance:
+            self.world.store.delete()
+
     @rule(minutes=st.integers(1, 5))
     def time_passes(self, minutes: int) -> None:
         self.world.clock.step(timedelta(minutes=minutes))
@@ -228,6 +234,12 @@ class ReleaseMachine(RuleBasedStateMachine):
             assert stage.name in approved or all(not c.previous for c in stage.clusters)
 
     @invariant()
+    def removed_release_leaves_nothing_in_progress(self) -> None:
+        status = self.world.store.get().status
+        if not self.world.store.exists() and status.snapshot is not None:
+            assert status.phase is not None and status.phase.ended
+
+    @invariant()
     def rolled_back_is_as_before(self) -> None:
         if self.world.store.get().status.phase is ReleasePhase.ROLLED_BACK:
             assert self.world.specs == self.original
@@ -244,7 +256,14 @@ class ReleaseMachine(RuleBasedStateMachine):
         for state in (ReleaseState.PAUSE, ReleaseState.RUN):
             self.world.store.set_spec(state=state)
             status = self.world.run(rounds=ROUNDS, step=5)
-        assert status.phase is not None and status.phase.ended, status.message
+        deleted = self.world.store.get().metadata.deletion_timestamp is not None
+        if not self.world.store.exists():
+            return
+        ended = status.phase is not None and status.phase.ended
+        assert ended or (deleted and status.phase is ReleasePhase.PAUSED), status.message
         self.world.store.set_spec(state=ReleaseState.ROLLBACK)
         assert self.world.run(rounds=ROUNDS).phase is ReleasePhase.ROLLED_BACK
         assert self.world.specs == self.original
+        self.reconcile()
+        assert self.world.store.exists() != deleted
+        assert not self.world.store.get().metadata.finalizers or deleted

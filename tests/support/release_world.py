@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -219,11 +219,15 @@ def _merge(before: Any, after: Any) -> Any:
 
 
 class ReleaseStoreDouble:
-    """Implements captain.releases.reconciler.ReleaseStore, with JSON as an API server has it."""
+    """Implements captain.releases.reconciler.ReleaseStore, with JSON as an API server has it.
+
+    `get` returns a release also after its removal, as it was then.
+    """
 
     def __init__(self, life: Lifetime | None = None) -> None:
         self.life = life or Lifetime()
         self._raw: dict[str, bytes] = {}
+        self._removed: dict[str, bytes] = {}
         self._version = 0
 
     def put(self, release: Release) -> None:
@@ -233,10 +237,23 @@ class ReleaseStoreDouble:
         self._raw[metadata.name] = stored.model_dump_json(by_alias=True).encode()
 
     def get(self, name: str = "release") -> Release:
-        return Release.from_server(self._raw[name])
+        return Release.from_server((self._removed | self._raw)[name])
+
+    def exists(self, name: str = "release") -> bool:
+        return name in self._raw
+
+    def delete(self, name: str = "release") -> None:
+        """Delete the release, without admission. It stays while it has a finalizer."""
+        release = self.get(name)
+        if self.exists(name) and release.metadata.finalizers:
+            self.put(_with_metadata(release, deletion_timestamp=T0))
+        elif self.exists(name):
+            self._removed[name] = self._raw.pop(name)
 
     def set_spec(self, name: str = "release", **spec: Any) -> None:
         release = self.get(name)
+        if not self.exists(name):
+            return
         generation = release.metadata.generation + 1
         changes = {
             "metadata": release.metadata.model_copy(update={"generation": generation}),
@@ -251,12 +268,34 @@ class ReleaseStoreDouble:
         return [self.get(name) for name in self._raw]
 
     async def write_status(self, release: Release, status: ReleaseStatus) -> Release:
+        new = self._match(release).model_copy(update={"status": status})
+        self.life.write(lambda: self.put(new))
+        return self.get(release.metadata.name)
+
+    async def write_finalizers(self, release: Release, finalizers: Sequence[str]) -> Release:
+        stored, name = self._match(release), release.metadata.name
+        added = set(finalizers) - set(stored.metadata.finalizers)
+        assert not added or stored.metadata.deletion_timestamp is None
+
+        def take_effect() -> None:
+            self.put(_with_metadata(stored, finalizers=list(finalizers)))
+            if stored.metadata.deletion_timestamp is not None and not finalizers:
+                self._removed[name] = self._raw.pop(name)
+
+        self.life.write(take_effect)
+        return self.get(name)
+
+    def _match(self, release: Release) -> Release:
+        """Return the stored release. Raises Conflict if it has changed since."""
         stored = self.get(release.metadata.name)
         if stored.metadata.resource_version != release.metadata.resource_version:
             raise Conflict(409, "Conflict", "the object has been modified")
-        new = stored.model_copy(update={"status": status})
-        self.life.write(lambda: self.put(new))
-        return self.get(release.metadata.name)
+        return stored
+
+
+def _with_metadata(release: Release, **changes: Any) -> Release:
+    metadata = release.metadata.model_copy(update=changes)
+    return release.model_copy(update={"metadata": metadata})
 
 
 class ReleaseWorldDouble:

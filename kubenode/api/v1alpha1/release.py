@@ -212,6 +212,7 @@ class ReleaseReason(StrEnum):
     BAKING = "Baking"
     APPLYING = "Applying"
     USER = "User"
+    DELETED = "Deleted"
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     ABORTED = "Aborted"
