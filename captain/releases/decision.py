@@ -45,7 +45,20 @@ def decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
     """Return the next status, with conditions, and the clusters to write to."""
     decision = _decide(release, world)
     status = update_snapshot(decision.status, world.labels)
+    status = _time_reason(release.status, status, world)
     return replace(decision, status=set_release_conditions(release, status, world.now))
+
+
+def _time_reason(
+    before: ReleaseStatus, status: ReleaseStatus, world: ReleaseWorld
+) -> ReleaseStatus:
+    same = (before.phase, before.stage, before.reason) == (
+        status.phase,
+        status.stage,
+        status.reason,
+    )
+    since = before.reason_since if same else None
+    return status.model_copy(update={"reason_since": since or world.now})
 
 
 def _decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:

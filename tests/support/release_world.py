@@ -12,7 +12,7 @@ from support.clock import T0, FakeClock
 from captain.members.cluster import MemberUnreachable
 from captain.releases.clusters import ReleaseClusters
 from captain.releases.content import compute_payload_digest
-from captain.releases.reconciler import ReleaseReconciler
+from captain.releases.reconciler import ReleaseReconciler, ReleaseStore
 from kubenode.api.v1alpha1 import Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import MemberReason
 from kubenode.api.v1alpha1.release import PayloadObject, ReleaseStatus
@@ -313,13 +313,13 @@ class ReleaseWorldDouble:
         self.store = ReleaseStoreDouble()
         self.restart()
 
-    def restart(self, life: Lifetime | None = None) -> None:
+    def restart(self, life: Lifetime | None = None, store: ReleaseStore | None = None) -> None:
         life = life or Lifetime()
         self.store.life = life
         for member in self.members.values():
             member.life = life
         self.reconciler = ReleaseReconciler(
-            self.store,
+            store or self.store,
             ReleaseClusters(self, AlwaysLeader()),
             self.clock,
             lambda: {name: member.labels for name, member in self.members.items()},

@@ -344,6 +344,8 @@ class ReleaseStatus(Model):
     """Why the release waits, or why it ended."""
     message: str = Field(default="", max_length=2048)
     """The same for people."""
+    reason_since: Time | None = None
+    """Time since which phase, stage and reason are the same."""
     started_at: Time | None = None
     """Time at which the snapshot was taken."""
     ended_at: Time | None = None
