@@ -57,6 +57,9 @@ REMEDIES = {
     " `kubenode release abort {name}` leaves the clusters as they are; then it is removed",
     ReleaseReason.ABORTED: "`kubenode release rollback {name}` restores what stood there before",
     ReleaseReason.NOT_HEALTHY_YET: "look at the named objects in the cluster",
+    ReleaseReason.HEALTH_TIMEOUT: "look at the named objects in the cluster;"
+    " `kubenode release resume {name}` begins the time anew, `kubenode release rollback {name}`"
+    " takes the release back",
     ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"
     " evidence so far",
     ReleaseReason.REPAIRS_NEED_BUDGET: "wait until the repairs have ended, or let Kube Defender's"

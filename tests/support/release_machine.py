@@ -36,6 +36,7 @@ from kubenode.api.v1alpha1.release import (
     ClusterPhase,
     ReleaseCluster,
     ReleasePhase,
+    ReleaseReason,
     ReleaseStage,
     ReleaseState,
     StageApprovalEntry,
@@ -92,7 +93,13 @@ class ReleaseMachine(RuleBasedStateMachine):
             if installed >> bit & 1:
                 member.put(self.make_installed(bit))
         limits = {"maxConcurrency": concurrency, "maxFailures": failures}
-        policies = {"approval": approval, "onUnreachable": unreachable, "bakeTime": bake}
+        self.health_timeout = timedelta(minutes=5)
+        policies = {
+            "healthTimeout": "5m",
+            "approval": approval,
+            "onUnreachable": unreachable,
+            "bakeTime": bake,
+        }
         policies |= self.stage_settings
         stages = [make_stage(stage, **limits, **policies) for stage in STAGES]
         self.concurrency, self.failures, self.approval = concurrency, failures, approval
@@ -125,6 +132,7 @@ class ReleaseMachine(RuleBasedStateMachine):
         written = {n for n, m in self.world.members.items() if len(m.written) > wrote[n]}
         self.check_writes(written, release.spec.state)
         self.check_proofs(release.status.stages)
+        self.check_timeouts()
         self.world.clock.step(timedelta(seconds=5))
 
     def check_writes(self, written: set[str], state: ReleaseState) -> None:
@@ -151,11 +159,22 @@ class ReleaseMachine(RuleBasedStateMachine):
             else:
                 self.settled_since.setdefault(stage.name, self.world.clock.now())
 
+    def check_timeouts(self) -> None:
+        """A release that runs has no cluster that was not healthy for longer than its timeout."""
+        status = self.world.store.get().status
+        if self.died or status.phase not in (ReleasePhase.RUNNING, ReleasePhase.BAKING):
+            return
+        for cluster in (each for stage in status.stages for each in stage.clusters):
+            since = cluster.not_healthy_since
+            if cluster.reason is ReleaseReason.NOT_HEALTHY_YET and since is not None:
+                assert self.world.clock.now() - since < self.health_timeout
+
     def is_proven(self, cluster: ReleaseCluster) -> bool:
         if cluster.phase is not ClusterPhase.SUCCEEDED:
             return True
         member = self.world.members[cluster.name]
-        return member.healthy if member.reachable else self.unreachable == "Skip"
+        healthy = member.healthy and member.observing
+        return healthy if member.reachable else self.unreachable == "Skip"
 
     def limit(self, share: int | str, stage: ReleaseStage) -> int:
         return max(1, share_of(share, len(stage.clusters)))
@@ -179,7 +198,7 @@ class ReleaseMachine(RuleBasedStateMachine):
             entry = StageApprovalEntry(stage=stage, by="ann")
             self.world.store.set_spec(approvals=[*given, entry])
 
-    @rule(bit=st.integers(0, 8), lever=st.sampled_from(["reachable", "healthy"]))
+    @rule(bit=st.integers(0, 8), lever=st.sampled_from(["reachable", "healthy", "observing"]))
     def cluster_changes(self, bit: int, lever: str) -> None:
         members = list(self.world.members.values())
         member = members[bit % len(members)]
@@ -250,7 +269,7 @@ class ReleaseMachine(RuleBasedStateMachine):
             return
         self.world.restart()
         for member in self.world.members.values():
-            member.reachable = member.healthy = True
+            member.reachable = member.healthy = member.observing = True
         for stage in STAGES:
             self.person_approves(stage)
         for state in (ReleaseState.PAUSE, ReleaseState.RUN):

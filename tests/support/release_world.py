@@ -132,6 +132,7 @@ class MemberDouble:
 
     relapsed: number of jobs for a relapse that its rules count.
     reachable, healthy: levers; whether it answers, and whether its operator finds objects healthy.
+    observing: lever; whether its operator has observed the latest versions.
     breaker: state of a breaker of its Kube Defender.
     conflict: message of a Conflict with which it answers each apply without force; "" for none.
     refusal: message of an Invalid with which it answers each write; "" for none.
@@ -140,7 +141,7 @@ class MemberDouble:
     def __init__(self, name: str, stage: str, life: Lifetime | None = None) -> None:
         self.name, self.labels = name, {"stage": stage}
         self.life = life or Lifetime()
-        self.reachable = self.healthy = True
+        self.reachable = self.healthy = self.observing = True
         self.conflict = self.refusal = ""
         self.breaker = "Closed"
         self.relapsed = 0
@@ -161,7 +162,7 @@ class MemberDouble:
         if stored is None:
             return None
         status = {
-            "observedGeneration": stored["metadata"]["generation"],
+            "observedGeneration": stored["metadata"]["generation"] if self.observing else 0,
             "conditions": _conditions(stored["kind"], healthy=self.healthy),
             "jobs": {"relapsed": self.relapsed},
         }

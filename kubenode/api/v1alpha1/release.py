@@ -205,6 +205,7 @@ class ReleaseReason(StrEnum):
     UNHEALTHY = "Unhealthy"
     HARMFUL = "Harmful"
     NOT_HEALTHY_YET = "NotHealthyYet"
+    HEALTH_TIMEOUT = "HealthTimeout"
     EVIDENCE_MISSING = "EvidenceMissing"
     EVIDENCE_AGAINST = "EvidenceAgainst"
     REPAIRS_NEED_BUDGET = "RepairsNeedBudget"
@@ -263,6 +264,9 @@ class ReleaseCluster(Model):
     """What was observed, for people."""
     unreachable_since: Time | None = None
     """Time since which the cluster cannot be reached."""
+    not_healthy_since: Time | None = None
+    """Time since which the cluster is NotHealthyYet, later by the time in which it could not be
+    reached. `healthTimeout` counts from it."""
     previous: str = Field(default="", max_length=71)
     """Digest of what stood there before the release, in `status.previous`. Stored before the first
     write."""

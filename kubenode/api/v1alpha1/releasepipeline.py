@@ -109,7 +109,9 @@ class PipelineStage(Model):
     cluster of the stage that has the release."""
     bake_time: Duration = timedelta(0)
     """Minimum time for which the clusters must stay healthy before the next stage starts."""
-
+    health_timeout: Duration = timedelta(hours=24)
+    """Time for which a cluster may be NotHealthyYet before the release pauses by itself. `0s`: no
+    limit."""
     rules: StageRules | None = None
     """Evidence that rules of mode Enforce need in each cluster. If absent, they act at once."""
 
