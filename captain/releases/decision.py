@@ -16,6 +16,7 @@ from captain.releases.content import compute_payload_digest
 from captain.releases.forward import move_forward, retry_failed
 from captain.releases.model import ReleaseDecision, ReleaseWorld, explain
 from captain.releases.rollback import list_unrestored, move_back
+from captain.releases.skips import apply_skips
 from captain.releases.stages import (
     build_stages,
     find_problem,
@@ -72,9 +73,12 @@ def _decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
         return ReleaseDecision(_begin(release, world))
     if awaits_decision(release):
         return ReleaseDecision(_hold_deleted(release))
+    rolls_back = state is ReleaseState.ROLLBACK or status.rollback is not None
+    if not rolls_back:
+        status = apply_skips(release, status)
     if state is ReleaseState.PAUSE:
         return ReleaseDecision(_pause(status))
-    if state is ReleaseState.ROLLBACK or status.rollback is not None:
+    if rolls_back:
         return _move_back(status, world)
     if problem := find_mismatch(release):
         stop = ReleaseStop(reason=ReleaseReason.DIGEST_MISMATCH, message=problem)

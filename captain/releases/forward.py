@@ -29,6 +29,7 @@ from captain.releases.model import (
     replace_cluster,
     replace_stage,
 )
+from captain.releases.skips import find_unproven
 from captain.releases.stages import find_stage
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import format_time
@@ -104,9 +105,11 @@ class StageMove:
         except PreviousTooLargeError as error:
             stop = ReleaseStop(reason=ReleaseReason.PREVIOUS_TOO_LARGE, message=str(error))
             return self._stop(stage, stop)
-        if all(cluster.phase.settled for cluster in stage.clusters):
-            return self._store(self._bake(stage))
-        return self._store(stage)
+        if not all(cluster.phase.settled for cluster in stage.clusters):
+            return self._store(stage)
+        if stop := find_unproven(stage):
+            return self._stop(stage, stop)
+        return self._store(self._bake(stage))
 
     def _is_approved(self, stage: ReleaseStage) -> bool:
         if self.settings.approval is StageApproval.NONE:
@@ -138,6 +141,8 @@ class StageMove:
         return stage
 
     def _judge(self, cluster: ReleaseCluster, observation: MemberObservation) -> ReleaseCluster:
+        if cluster.phase is ClusterPhase.SKIPPED:
+            return cluster
         if observation.unreachable:
             return self._judge_unreachable(cluster, observation.unreachable)
         if cluster.unreachable_since is not None:

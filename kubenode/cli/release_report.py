@@ -60,6 +60,8 @@ REMEDIES = {
     ReleaseReason.HEALTH_TIMEOUT: "look at the named objects in the cluster;"
     " `kubenode release resume {name}` begins the time anew, `kubenode release rollback {name}`"
     " takes the release back",
+    ReleaseReason.STAGE_UNPROVEN: "`kubenode release abort {name}` or `kubenode release rollback"
+    " {name}`, and release through a pipeline without this stage",
     ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"
     " evidence so far",
     ReleaseReason.REPAIRS_NEED_BUDGET: "wait until the repairs have ended, or let Kube Defender's"

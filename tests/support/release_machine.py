@@ -30,10 +30,12 @@ from support.release_world import (
     make_stage,
 )
 
+from captain.releases.skips import find_unproven
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1.release import (
     ApprovalSubject,
     ClusterPhase,
+    ClusterSkip,
     ReleaseCluster,
     ReleasePhase,
     ReleaseReason,
@@ -154,6 +156,7 @@ class ReleaseMachine(RuleBasedStateMachine):
                 since = self.settled_since.get(stage.name, self.world.clock.now())
                 assert self.world.clock.now() - since >= self.bake
                 assert all(self.is_proven(cluster) for cluster in stage.clusters)
+                assert not find_unproven(stage)
             if not all(cluster.phase.settled for cluster in stage.clusters):
                 self.settled_since.pop(stage.name, None)
             else:
@@ -203,6 +206,14 @@ class ReleaseMachine(RuleBasedStateMachine):
         members = list(self.world.members.values())
         member = members[bit % len(members)]
         setattr(member, lever, not getattr(member, lever))
+
+    @rule(bit=st.integers(0, 8), chance=st.integers(0, 2))
+    def person_skips(self, bit: int, chance: int) -> None:
+        names = list(self.world.members)
+        given = self.world.store.get().spec.skips
+        if not chance and all(skip.cluster != names[bit % len(names)] for skip in given):
+            entry = ClusterSkip(cluster=names[bit % len(names)], why="ill", by="ann")
+            self.world.store.set_spec(skips=[*given, entry])
 
     @rule(chance=st.integers(0, 5))
     def person_deletes(self, chance: int) -> None:
@@ -279,7 +290,8 @@ class ReleaseMachine(RuleBasedStateMachine):
         if not self.world.store.exists():
             return
         ended = status.phase is not None and status.phase.ended
-        assert ended or (deleted and status.phase is ReleasePhase.PAUSED), status.message
+        held = deleted or status.reason is ReleaseReason.STAGE_UNPROVEN
+        assert ended or (held and status.phase is ReleasePhase.PAUSED), status.message
         self.world.store.set_spec(state=ReleaseState.ROLLBACK)
         assert self.world.run(rounds=ROUNDS).phase is ReleasePhase.ROLLED_BACK
         assert self.world.specs == self.original

@@ -105,6 +105,19 @@ class StageApprovalEntry(Model):
     """Time of the approval, as its author wrote it."""
 
 
+class ClusterSkip(Model):
+    """Cluster that a person leaves out of the release. Admission proves the author."""
+
+    cluster: ObjectName
+    """Name of the MemberCluster."""
+    why: str = Field(min_length=1, max_length=256)
+    """Why the release may go on without the cluster."""
+    by: str = Field(min_length=1, max_length=256)
+    """User who skipped it, as the API server authenticated it."""
+    at: Time | None = None
+    """Time of the skip, as its author wrote it."""
+
+
 _PAYLOAD_ONCE = CelRule(
     "self.payload.all(a, self.payload.exists_one(b, a.kind == b.kind"
     " && a.metadata.name == b.metadata.name))",
@@ -128,8 +141,10 @@ class ReleaseSpec(Model):
     """Handling of a field that another field manager owns in a cluster."""
     approvals: list[StageApprovalEntry] = Field(default_factory=list, max_length=32)
     """Approvals of stages."""
+    skips: list[ClusterSkip] = Field(default_factory=list, max_length=64)
+    """Clusters that the release leaves out."""
 
-    mutable: ClassVar[tuple[str, ...] | None] = ("state", "onConflict", "approvals")
+    mutable: ClassVar[tuple[str, ...] | None] = ("state", "onConflict", "approvals", "skips")
     cel: ClassVar[tuple[CelRule, ...]] = (_PAYLOAD_ONCE,)
 
     @model_validator(mode="after")
@@ -206,6 +221,7 @@ class ReleaseReason(StrEnum):
     HARMFUL = "Harmful"
     NOT_HEALTHY_YET = "NotHealthyYet"
     HEALTH_TIMEOUT = "HealthTimeout"
+    STAGE_UNPROVEN = "StageUnproven"
     EVIDENCE_MISSING = "EvidenceMissing"
     EVIDENCE_AGAINST = "EvidenceAgainst"
     REPAIRS_NEED_BUDGET = "RepairsNeedBudget"

@@ -148,6 +148,10 @@ def approve_production(plane: ReleasePlane) -> None:
         "--kubeconfig", approver, *words, json.dumps(forged), check=False
     )
     assert "by must be the user who approves, ann" in answer.stderr
+    skip = {"spec": {"skips": [{"cluster": "production", "why": "x", "by": "max"}]}}
+    for user, problem in ((manager, "releases/approval"), (approver, "the user who skips, ann")):
+        answer = plane.captain.kubectl("--kubeconfig", user, *words, json.dumps(skip), check=False)
+        assert problem in answer.stderr
     plane.run(*approval, kubeconfig=approver)
     removed = plane.captain.kubectl(
         *words, json.dumps({"spec": {"approvals": []}}), check=False
