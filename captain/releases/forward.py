@@ -7,9 +7,9 @@ The order in a stage:
   in DryRun until it is complete, and are then applied once more (captain.releases.enforcement).
 - stop: at `maxFailures` the release stops or rolls back, and changes nothing more. It stops, too,
   when a cluster is not healthy in time.
-- start: clusters in their order, at most `maxConcurrency` at once, and none while repairs need the
-  budget of a cluster, if the stage says so. What stood there before is
-  stored with phase Applying, before the first write.
+- start: clusters in their order, at most `maxConcurrency` at once, none while no window is open,
+  and none while repairs need the budget of a cluster, if the stage says so. What stood there before
+  is stored with phase Applying, before the first write.
 - bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
 """
 
@@ -31,6 +31,7 @@ from captain.releases.model import (
 )
 from captain.releases.skips import find_unproven
 from captain.releases.stages import find_stage
+from captain.releases.windows import find_closed_window
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import format_time
 from kubenode.api.names import list_first
@@ -63,6 +64,8 @@ MOST_PREVIOUS = 524288
 MOST_CONTENTS = 64
 """Different previous contents of a release."""
 SHOWN = 5
+HOLDS = (ReleaseReason.WINDOW_CLOSED, ReleaseReason.REPAIRS_NEED_BUDGET)
+"""Reasons why a cluster that could start does not."""
 IN_FLIGHT = (ClusterPhase.APPLYING, ClusterPhase.VERIFYING)
 
 
@@ -215,13 +218,13 @@ class StageMove:
     # -- start ------------------------------------------------------------------------------------
 
     def _start(self, stage: ReleaseStage) -> ReleaseStage:
-        stage, hold = _end_holds(stage), self._find_hold(stage)
+        stage, (reason, hold) = _end_holds(stage), self._find_hold(stage)
         for cluster in list(list_startable(stage, self.settings)):
             observation = self.world.observations.get(cluster.name)
             if observation is None or observation.unreachable:
                 continue
             changes: dict[str, object] = {
-                "reason": ReleaseReason.REPAIRS_NEED_BUDGET,
+                "reason": reason,
                 "evidence": hold[:EVIDENCE_LENGTH],
             }
             if not hold:
@@ -230,8 +233,14 @@ class StageMove:
             stage = replace_cluster(stage, cluster.model_copy(update=changes))
         return stage
 
-    def _find_hold(self, stage: ReleaseStage) -> str:
-        """Return why no cluster starts now, "" if one may."""
+    def _find_hold(self, stage: ReleaseStage) -> tuple[ReleaseReason, str]:
+        """Return why no cluster starts now, with reason and text. "": one may start."""
+        assert self.status.snapshot is not None
+        if closed := find_closed_window(self.settings, self.status.snapshot, self.world):
+            return ReleaseReason.WINDOW_CLOSED, closed
+        return ReleaseReason.REPAIRS_NEED_BUDGET, self._find_breaker(stage)
+
+    def _find_breaker(self, stage: ReleaseStage) -> str:
         for cluster in stage.clusters:
             observation = self.world.observations.get(cluster.name)
             if observation is not None and observation.breakers:
@@ -288,7 +297,7 @@ class StageMove:
 def _end_holds(stage: ReleaseStage) -> ReleaseStage:
     """Return the stage without the reasons of an earlier hold."""
     for cluster in stage.clusters:
-        if cluster.reason is ReleaseReason.REPAIRS_NEED_BUDGET:
+        if cluster.reason in HOLDS:
             changes = {"reason": None, "evidence": ""}
             stage = replace_cluster(stage, cluster.model_copy(update=changes))
     return stage

@@ -30,6 +30,7 @@ SLOW_REASONS = (
     ReleaseReason.EVIDENCE_MISSING,
     ReleaseReason.AWAITING_APPROVAL,
     ReleaseReason.REPAIRS_NEED_BUDGET,
+    ReleaseReason.WINDOW_CLOSED,
 )
 """Reasons that last for minutes to days."""
 

@@ -64,6 +64,7 @@ REMEDIES = {
     " {name}`, and release through a pipeline without this stage",
     ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"
     " evidence so far",
+    ReleaseReason.WINDOW_CLOSED: "wait until a window opens, or change `windows` of the pipeline",
     ReleaseReason.REPAIRS_NEED_BUDGET: "wait until the repairs have ended, or let Kube Defender's"
     " breaker be reset in the cluster",
 }

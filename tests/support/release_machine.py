@@ -41,11 +41,14 @@ from kubenode.api.v1alpha1.release import (
     ReleaseReason,
     ReleaseStage,
     ReleaseState,
+    ReleaseStatus,
     StageApprovalEntry,
     StagePhase,
 )
 
 STAGES = ("test", "staging", "production")
+NIGHT = {"from": "00:00", "to": "03:00"}
+"""A window that no history reaches: they begin at noon."""
 ROUNDS = 240
 """Most reconciles until a release ends without failures."""
 SHARES: Sequence[int | str] = (1, 2, "50%", "100%")
@@ -107,7 +110,11 @@ class ReleaseMachine(RuleBasedStateMachine):
         self.concurrency, self.failures, self.approval = concurrency, failures, approval
         self.unreachable, self.bake = unreachable, timedelta(minutes=1 if bake == "1m" else 0)
         self.settled_since: dict[str, datetime] = {}
-        self.world = ReleaseWorldDouble(make_pipeline(*stages, policy=policy), members, clock)
+        self.pipelines = {
+            "open": make_pipeline(*stages, policy=policy),
+            "closed": make_pipeline(*[{**stage, "windows": [NIGHT]} for stage in stages]),
+        }
+        self.world = ReleaseWorldDouble(self.pipelines["open"], members, clock)
         self.original = self.world.specs
         self.world.store.put(make_release(*self.payload))
 
@@ -132,13 +139,14 @@ class ReleaseMachine(RuleBasedStateMachine):
         except DeathError:
             self.died = True
         written = {n for n, m in self.world.members.items() if len(m.written) > wrote[n]}
-        self.check_writes(written, release.spec.state)
-        self.check_proofs(release.status.stages)
-        self.check_timeouts()
+        status = self.world.store.get().status
+        self.check_writes(written, release.spec.state, status)
+        self.check_proofs(release.status.stages, status.stages)
+        self.check_windows(release.status, status)
+        self.check_timeouts(status)
         self.world.clock.step(timedelta(seconds=5))
 
-    def check_writes(self, written: set[str], state: ReleaseState) -> None:
-        status = self.world.store.get().status
+    def check_writes(self, written: set[str], state: ReleaseState, status: ReleaseStatus) -> None:
         if state in (ReleaseState.PAUSE, ReleaseState.ABORT):
             assert not written
         for index, stage in enumerate(status.stages):
@@ -148,10 +156,10 @@ class ReleaseMachine(RuleBasedStateMachine):
             if here and status.rollback is None:
                 assert all(each.phase is StagePhase.SUCCEEDED for each in status.stages[:index])
 
-    def check_proofs(self, before: Sequence[ReleaseStage]) -> None:
+    def check_proofs(self, before: Sequence[ReleaseStage], after: Sequence[ReleaseStage]) -> None:
         """A stage that has just succeeded was settled for its bake time, and is healthy now."""
         proven = {each.name for each in before if each.phase is StagePhase.SUCCEEDED}
-        for stage in self.world.store.get().status.stages:
+        for stage in after:
             if stage.phase is StagePhase.SUCCEEDED and stage.name not in proven:
                 since = self.settled_since.get(stage.name, self.world.clock.now())
                 assert self.world.clock.now() - since >= self.bake
@@ -162,9 +170,17 @@ class ReleaseMachine(RuleBasedStateMachine):
             else:
                 self.settled_since.setdefault(stage.name, self.world.clock.now())
 
-    def check_timeouts(self) -> None:
+    def check_windows(self, before: ReleaseStatus, after: ReleaseStatus) -> None:
+        """While no window is open, no cluster begins to change."""
+        if self.world.pipeline is self.pipelines["closed"]:
+            assert self.list_started(after) <= self.list_started(before)
+
+    def list_started(self, status: ReleaseStatus) -> set[str]:
+        clusters = (cluster for stage in status.stages for cluster in stage.clusters)
+        return {each.name for each in clusters if each.previous}
+
+    def check_timeouts(self, status: ReleaseStatus) -> None:
         """A release that runs has no cluster that was not healthy for longer than its timeout."""
-        status = self.world.store.get().status
         if self.died or status.phase not in (ReleasePhase.RUNNING, ReleasePhase.BAKING):
             return
         for cluster in (each for stage in status.stages for each in stage.clusters):
@@ -220,6 +236,10 @@ class ReleaseMachine(RuleBasedStateMachine):
         """Delete the release, rarely: little happens after that."""
         if not chance:
             self.world.store.delete()
+
+    @rule(state=st.sampled_from(["open", "open", "closed"]))
+    def windows_change(self, state: str) -> None:
+        self.world.pipeline = self.pipelines[state]
 
     @rule(minutes=st.integers(1, 5))
     def time_passes(self, minutes: int) -> None:
@@ -279,6 +299,7 @@ class ReleaseMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.world.restart()
+        self.windows_change("open")
         for member in self.world.members.values():
             member.reachable = member.healthy = member.observing = True
         for stage in STAGES:

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1.releasepipeline import (
     ReleaseFailurePolicy,
     StageName,
 )
+from kubenode.api.v1alpha1.window import TimeWindow
 
 DIGEST = r"^sha256:[0-9a-f]{64}$"
 MOST_CLUSTERS = 1024
@@ -224,6 +225,7 @@ class ReleaseReason(StrEnum):
     STAGE_UNPROVEN = "StageUnproven"
     EVIDENCE_MISSING = "EvidenceMissing"
     EVIDENCE_AGAINST = "EvidenceAgainst"
+    WINDOW_CLOSED = "WindowClosed"
     REPAIRS_NEED_BUDGET = "RepairsNeedBudget"
     AWAITING_APPROVAL = "AwaitingApproval"
     BAKING = "Baking"
@@ -322,6 +324,8 @@ class ReleaseSnapshot(Model):
     """Digest of the payload."""
     failure_policy: ReleaseFailurePolicy = ReleaseFailurePolicy.PAUSE
     """Reaction to failed clusters."""
+    windows: list[TimeWindow] = Field(default_factory=list, max_length=32)
+    """Time windows of the pipeline. They apply if the pipeline is deleted."""
     stages: list[PipelineStage] = Field(default_factory=list, max_length=16)
     """The stages."""
     joined: list[ClusterName] = Field(default_factory=list, max_length=MOST_CLUSTERS)
