@@ -16,6 +16,7 @@ The order in a stage:
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from itertools import islice
 
 from captain.releases.content import compute_digest, extract_content
 from captain.releases.enforcement import ClusterRules, is_approved
@@ -39,8 +40,10 @@ from kubenode.api.readiness import Progress
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
+    MOST_FAILURES,
     PREVIOUS_LENGTH,
     ApprovalSubject,
+    ClusterFailure,
     ClusterPhase,
     PreviousContent,
     ReleaseCluster,
@@ -213,7 +216,28 @@ class StageMove:
         rolls_back = status.snapshot.failure_policy is ReleaseFailurePolicy.ROLLBACK
         if stop.reason is ReleaseReason.CLUSTERS_FAILED and rolls_back:
             changes = {"rollback": stop.reason}
+        if failures := self._list_failures(stage, stop):
+            changes["failures"] = failures
         return ReleaseDecision(status.model_copy(update=changes))
+
+    def _list_failures(self, stage: ReleaseStage, stop: ReleaseStop) -> list[ClusterFailure]:
+        """Return the evidence of the causes, which a rollback and another try clear elsewhere."""
+        late = stop.reason is ReleaseReason.HEALTH_TIMEOUT
+        causes = (
+            each
+            for each in stage.clusters
+            if (self._is_late(each) if late else each.phase is ClusterPhase.FAILED)
+        )
+        return [
+            ClusterFailure(
+                stage=stage.name,
+                cluster=each.name,
+                reason=each.reason,
+                evidence=each.evidence,
+                at=self.world.now,
+            )
+            for each in islice(causes, MOST_FAILURES)
+        ]
 
     # -- start ------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1.release import (
     ReleasePhase,
     ReleaseReason,
     ReleaseStage,
+    ReleaseStatus,
 )
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.options import Listing, ReportFormat
@@ -139,11 +140,22 @@ def describe_release(release: Release) -> Iterator[str]:
         yield f"  {status.message}"
     if status.rollback is not None:
         yield f"  it returns to what stood there before, because of {status.rollback}"
+    yield from _describe_failures(status)
     for stage in status.stages:
         yield from _describe_stage(stage)
     yield from _describe_changes(release)
     if remedy := REMEDIES.get(status.reason):
         yield f"to go on: {remedy.format(name=name)}"
+
+
+def _describe_failures(status: ReleaseStatus) -> Iterator[str]:
+    """Yield the evidence of the last stop, unless the clusters still show it."""
+    if not status.failures or status.stop is not None:
+        return
+    yield f"it last stopped by itself at {format_time(status.failures[0].at)}:"
+    for failure in status.failures:
+        text = f"{failure.reason}: {failure.evidence}"
+        yield f"  stage {failure.stage}, {failure.cluster}: {text}"
 
 
 def _describe_stage(stage: ReleaseStage) -> Iterator[str]:

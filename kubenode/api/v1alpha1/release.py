@@ -19,6 +19,8 @@ from kubenode.api.v1alpha1.window import TimeWindow
 DIGEST = r"^sha256:[0-9a-f]{64}$"
 MOST_CLUSTERS = 1024
 """Clusters of one stage."""
+MOST_FAILURES = 20
+"""Clusters whose evidence stays after a stop."""
 PREVIOUS_LENGTH = 262144
 """Characters of one previous content."""
 ObjectName = Annotated[
@@ -355,6 +357,21 @@ class ReleaseStop(Model):
     """What was observed, for people."""
 
 
+class ClusterFailure(Model):
+    """Evidence of a cluster at the last stop of the release by itself."""
+
+    stage: str = Field(max_length=63)
+    """Name of the stage."""
+    cluster: str = Field(max_length=253)
+    """Name of the MemberCluster."""
+    reason: ReleaseReason | None = None
+    """Why the cluster failed, or was not healthy in time."""
+    evidence: str = Field(default="", max_length=512)
+    """What was observed, for people."""
+    at: Time
+    """Time of the stop."""
+
+
 class ReleaseStatus(Model):
     """Observed state of the release."""
 
@@ -376,6 +393,9 @@ class ReleaseStatus(Model):
     """Time at which the release ended."""
     stop: ReleaseStop | None = None
     """Stop of the release by itself."""
+    failures: list[ClusterFailure] = Field(default_factory=list, max_length=MOST_FAILURES)
+    """Evidence of the clusters that caused the last stop. It stays after a rollback and after
+    another try."""
     rollback: ReleaseReason | None = None
     """Why the release returns to what stood there before. It does not run again."""
     snapshot: ReleaseSnapshot | None = None
