@@ -1,7 +1,7 @@
 """Times at which clusters may start, by the windows of a pipeline and of its stages. Pure.
 
-The windows are those of the pipeline as it is now, so that people can declare or lift a freeze
-during a release. If the pipeline or its stage is gone, those at the start of the release apply.
+The windows are those of the pipeline as it is now, so that people can close or open them during a
+release. If the pipeline or its stage is gone, those at the start of the release apply.
 """
 
 from collections.abc import Iterator, Sequence

@@ -70,7 +70,7 @@ def test_started_cluster_goes_on_after_the_window_and_the_next_one_waits() -> No
     assert [each.phase for each in status.stages[0].clusters] == ["Succeeded", "Pending"]
 
 
-def test_freeze_is_declared_and_lifted_during_a_release() -> None:
+def test_windows_are_closed_and_opened_during_a_release() -> None:
     world = make_world()
     world.members["t-0"].observing = False
     world.run(rounds=3)
@@ -95,7 +95,9 @@ def test_rollback_waits_for_no_window() -> None:
 
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("ends_at", range(1, 6))
-def test_no_death_of_captain_starts_a_cluster_in_a_freeze(ends_at: int, before: bool) -> None:
+def test_no_death_of_captain_starts_a_cluster_while_no_window_is_open(
+    ends_at: int, before: bool
+) -> None:
     world = make_world(EVENING)
     for life in (Lifetime(ends_at, before), Lifetime()):
         world.restart(life)
