@@ -16,6 +16,8 @@ from captain.members.controller import (
 )
 from captain.members.metrics import MemberCollector, MemberMetrics
 from captain.releases.clusters import ReleaseClusters
+from captain.releases.events import RecordedReleases
+from captain.releases.metrics import ReleaseCollector
 from captain.releases.pipeline import PipelineReconciler, read_labels
 from captain.releases.reconciler import ReleaseReconciler
 from captain.releases.store import ApiReleases
@@ -30,7 +32,11 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import MakeInformer
 from kubenode.runtime.process import Part
+from kubenode.runtime.recorder import EventRecorder
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics
+
+COMPONENT = "kubenode-captain"
+"""Source of our Events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +92,16 @@ class Captain:
             clock,
             runtime.client("member") if runtime is not None else None,
         )
+        self.recorder = EventRecorder(kube, COMPONENT, clock)
         self._probes = self._build_probes(settings, MemberMetrics(registry))
         self._pipeline_controller = self._build_pipelines()
         self._release_controller = self._build_releases()
         registry.register(MemberCollector(self.clusters.cache.values, self.members))
+        registry.register(
+            ReleaseCollector(self.releases.cache.values, self.clusters.cache.values, clock)
+        )
         if runtime is not None:
+            runtime.recorder(self.recorder)
             for each in self._informers:
                 runtime.informer(each)
 
@@ -120,7 +131,7 @@ class Captain:
 
     def _build_releases(self) -> Controller:
         reconciler = ReleaseReconciler(
-            ApiReleases(self._kube, self._fence),
+            RecordedReleases(ApiReleases(self._kube, self._fence), self.recorder),
             ReleaseClusters(self.members, self._fence),
             self._clock,
             lambda: read_labels(self.clusters),
@@ -147,7 +158,7 @@ class Captain:
     @property
     def ground(self) -> list[Part]:
         """Parts that run without the lease and end last."""
-        return list(self._informers)
+        return [*self._informers, self.recorder]
 
     @property
     def parts(self) -> list[Part]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from kubenode.api.duration import format_duration
 from kubenode.api.meta import format_time
+from kubenode.api.recurrence import DUSK, opens_at
 from kubenode.api.v1alpha1 import Expression, NodeRemedier
 from kubenode.api.v1alpha1.leaves import AbsentLeaf, FactLeaf, Leaf
 from kubenode.api.v1alpha1.window import TimeWindow
@@ -23,7 +24,6 @@ from rules.leaves.describe import windowed
 from rules.leaves.result import earliest
 from rules.leaves.state import STALE, ago, state
 from rules.leaves.unread import UnreadReports
-from rules.leaves.window import DUSK, opens_at
 from rules.program import RuleProgram, RuleVersion, stored_facts
 from rules.truth import Truth
 

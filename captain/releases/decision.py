@@ -4,7 +4,8 @@ The caller stores the status before it writes to a cluster, and records the resu
 A process that dies at any write goes on where it stopped: each write is idempotent, and everything
 that a decision needs is in the status or is read from the clusters.
 
-Guards, in order: ended, aborted, not started, paused, rolling back, stopped. Then it moves forward.
+Guards, in order: ended, aborted, not started, deleted, paused, rolling back, stopped. Then it moves
+forward.
 """
 
 from dataclasses import replace
@@ -15,6 +16,7 @@ from captain.releases.content import compute_payload_digest
 from captain.releases.forward import move_forward, retry_failed
 from captain.releases.model import ReleaseDecision, ReleaseWorld, explain
 from captain.releases.rollback import list_unrestored, move_back
+from captain.releases.skips import apply_skips
 from captain.releases.stages import (
     build_stages,
     find_problem,
@@ -44,7 +46,20 @@ def decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
     """Return the next status, with conditions, and the clusters to write to."""
     decision = _decide(release, world)
     status = update_snapshot(decision.status, world.labels)
+    status = _time_reason(release.status, status, world)
     return replace(decision, status=set_release_conditions(release, status, world.now))
+
+
+def _time_reason(
+    before: ReleaseStatus, status: ReleaseStatus, world: ReleaseWorld
+) -> ReleaseStatus:
+    same = (before.phase, before.stage, before.reason) == (
+        status.phase,
+        status.stage,
+        status.reason,
+    )
+    since = before.reason_since if same else None
+    return status.model_copy(update={"reason_since": since or world.now})
 
 
 def _decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
@@ -56,9 +71,14 @@ def _decide(release: Release, world: ReleaseWorld) -> ReleaseDecision:
         return ReleaseDecision(_end(status, ReleasePhase.ABORTED, message, world))
     if status.snapshot is None:
         return ReleaseDecision(_begin(release, world))
+    if awaits_decision(release):
+        return ReleaseDecision(_hold_deleted(release))
+    rolls_back = state is ReleaseState.ROLLBACK or status.rollback is not None
+    if not rolls_back:
+        status = apply_skips(release, status)
     if state is ReleaseState.PAUSE:
         return ReleaseDecision(_pause(status))
-    if state is ReleaseState.ROLLBACK or status.rollback is not None:
+    if rolls_back:
         return _move_back(status, world)
     if problem := find_mismatch(release):
         stop = ReleaseStop(reason=ReleaseReason.DIGEST_MISMATCH, message=problem)
@@ -72,6 +92,24 @@ def returns_after_end(release: Release) -> bool:
     """Return whether a release that has ended is to be rolled back."""
     wanted = release.spec.state is ReleaseState.ROLLBACK
     return wanted and release.status.phase is not ReleasePhase.ROLLED_BACK
+
+
+def awaits_decision(release: Release) -> bool:
+    """Return whether the release was deleted in progress, so that a person must decide about it."""
+    returns = release.spec.state is ReleaseState.ROLLBACK or release.status.rollback is not None
+    deleted = release.metadata.deletion_timestamp is not None
+    return deleted and not returns and release.spec.state is not ReleaseState.ABORT
+
+
+def _hold_deleted(release: Release) -> ReleaseStatus:
+    clusters = [each for stage in release.status.stages for each in stage.clusters]
+    changed, name = sum(bool(each.previous) for each in clusters), release.metadata.name
+    message = (
+        f"it was deleted after it began to change {changed} of {len(clusters)} clusters:"
+        f" `kubenode release rollback {name}` restores them, `kubenode release abort {name}` leaves"
+        " them as they are; then it is removed"
+    )
+    return explain(release.status, ReleasePhase.PAUSED, ReleaseReason.DELETED, message)
 
 
 def _end(

@@ -5,16 +5,18 @@ The order in a stage:
 - approve: a stage with approval Before starts when a person has approved it.
 - observe: each cluster that was changed is judged by its own objects. Rules that need evidence are
   in DryRun until it is complete, and are then applied once more (captain.releases.enforcement).
-- stop: at `maxFailures` the release stops or rolls back, and changes nothing more.
-- start: clusters in their order, at most `maxConcurrency` at once, and none while repairs need the
-  budget of a cluster, if the stage says so. What stood there before is
-  stored with phase Applying, before the first write.
+- stop: at `maxFailures` the release stops or rolls back, and changes nothing more. It stops, too,
+  when a cluster is not healthy in time.
+- start: clusters in their order, at most `maxConcurrency` at once, none while no window is open,
+  and none while repairs need the budget of a cluster, if the stage says so. What stood there before
+  is stored with phase Applying, before the first write.
 - bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import islice
 
 from captain.releases.content import compute_digest, extract_content
 from captain.releases.enforcement import ClusterRules, is_approved
@@ -28,14 +30,20 @@ from captain.releases.model import (
     replace_cluster,
     replace_stage,
 )
+from captain.releases.skips import find_unproven
 from captain.releases.stages import find_stage
+from captain.releases.windows import find_closed_window
+from kubenode.api.duration import format_duration
+from kubenode.api.meta import format_time
 from kubenode.api.names import list_first
 from kubenode.api.readiness import Progress
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
+    MOST_FAILURES,
     PREVIOUS_LENGTH,
     ApprovalSubject,
+    ClusterFailure,
     ClusterPhase,
     PreviousContent,
     ReleaseCluster,
@@ -59,6 +67,8 @@ MOST_PREVIOUS = 524288
 MOST_CONTENTS = 64
 """Different previous contents of a release."""
 SHOWN = 5
+HOLDS = (ReleaseReason.WINDOW_CLOSED, ReleaseReason.REPAIRS_NEED_BUDGET)
+"""Reasons why a cluster that could start does not."""
 IN_FLIGHT = (ClusterPhase.APPLYING, ClusterPhase.VERIFYING)
 
 
@@ -101,9 +111,11 @@ class StageMove:
         except PreviousTooLargeError as error:
             stop = ReleaseStop(reason=ReleaseReason.PREVIOUS_TOO_LARGE, message=str(error))
             return self._stop(stage, stop)
-        if all(cluster.phase.settled for cluster in stage.clusters):
-            return self._store(self._bake(stage))
-        return self._store(stage)
+        if not all(cluster.phase.settled for cluster in stage.clusters):
+            return self._store(stage)
+        if stop := find_unproven(stage):
+            return self._stop(stage, stop)
+        return self._store(self._bake(stage))
 
     def _is_approved(self, stage: ReleaseStage) -> bool:
         if self.settings.approval is StageApproval.NONE:
@@ -135,18 +147,19 @@ class StageMove:
         return stage
 
     def _judge(self, cluster: ReleaseCluster, observation: MemberObservation) -> ReleaseCluster:
+        if cluster.phase is ClusterPhase.SKIPPED:
+            return cluster
         if observation.unreachable:
             return self._judge_unreachable(cluster, observation.unreachable)
         if cluster.unreachable_since is not None:
-            changes = {"unreachable_since": None, "reason": None, "evidence": ""}
-            cluster = cluster.model_copy(update=changes)
+            cluster = _return_reachable(cluster, self.world.now)
         rules, objects = self._rules(cluster), observation.objects
         if cluster.phase is ClusterPhase.APPLYING:
             return rules.recheck(objects)
         if cluster.phase not in (ClusterPhase.VERIFYING, ClusterPhase.SUCCEEDED):
             return cluster
         health = judge_cluster(rules.payload, cluster.relapsed, objects)
-        cluster = _apply_health(cluster, health)
+        cluster = _apply_health(cluster, health, self.world.now)
         if cluster.phase is not ClusterPhase.SUCCEEDED:
             return cluster
         return replace(rules, cluster=cluster).judge(objects, self.world.now)
@@ -172,10 +185,29 @@ class StageMove:
         counted = sum(each.phase is not ClusterPhase.SKIPPED for each in stage.clusters)
         limit = max(1, share_of(self.settings.max_failures, len(stage.clusters)))
         if not failed or len(failed) < min(limit, counted):
-            return None
+            return self._find_timeout(stage)
         names = list_first((each.name for each in failed), SHOWN)
         message = f"stage {stage.name}: {names} failed: {failed[0].evidence}"
         return ReleaseStop(reason=ReleaseReason.CLUSTERS_FAILED, message=message[:MESSAGE_LENGTH])
+
+    def _find_timeout(self, stage: ReleaseStage) -> ReleaseStop | None:
+        late = [each for each in stage.clusters if self._is_late(each)]
+        if not late:
+            return None
+        timeout = format_duration(self.settings.health_timeout)
+        texts = (
+            f"{each.name}: since {format_time(each.not_healthy_since)}: {each.evidence}"
+            for each in late
+            if each.not_healthy_since is not None
+        )
+        message = f"stage {stage.name}: not healthy within {timeout}: {list_first(texts, SHOWN)}"
+        return ReleaseStop(reason=ReleaseReason.HEALTH_TIMEOUT, message=message[:MESSAGE_LENGTH])
+
+    def _is_late(self, cluster: ReleaseCluster) -> bool:
+        timeout, since = self.settings.health_timeout, cluster.not_healthy_since
+        if cluster.reason is not ReleaseReason.NOT_HEALTHY_YET or since is None or not timeout:
+            return False
+        return self.world.now - since >= timeout
 
     def _stop(self, stage: ReleaseStage, stop: ReleaseStop) -> ReleaseDecision:
         status = replace_stage(self.status, stage)
@@ -184,18 +216,39 @@ class StageMove:
         rolls_back = status.snapshot.failure_policy is ReleaseFailurePolicy.ROLLBACK
         if stop.reason is ReleaseReason.CLUSTERS_FAILED and rolls_back:
             changes = {"rollback": stop.reason}
+        if failures := self._list_failures(stage, stop):
+            changes["failures"] = failures
         return ReleaseDecision(status.model_copy(update=changes))
+
+    def _list_failures(self, stage: ReleaseStage, stop: ReleaseStop) -> list[ClusterFailure]:
+        """Return the evidence of the causes, which a rollback and another try clear elsewhere."""
+        late = stop.reason is ReleaseReason.HEALTH_TIMEOUT
+        causes = (
+            each
+            for each in stage.clusters
+            if (self._is_late(each) if late else each.phase is ClusterPhase.FAILED)
+        )
+        return [
+            ClusterFailure(
+                stage=stage.name,
+                cluster=each.name,
+                reason=each.reason,
+                evidence=each.evidence,
+                at=self.world.now,
+            )
+            for each in islice(causes, MOST_FAILURES)
+        ]
 
     # -- start ------------------------------------------------------------------------------------
 
     def _start(self, stage: ReleaseStage) -> ReleaseStage:
-        stage, hold = _end_holds(stage), self._find_hold(stage)
+        stage, (reason, hold) = _end_holds(stage), self._find_hold(stage)
         for cluster in list(list_startable(stage, self.settings)):
             observation = self.world.observations.get(cluster.name)
             if observation is None or observation.unreachable:
                 continue
             changes: dict[str, object] = {
-                "reason": ReleaseReason.REPAIRS_NEED_BUDGET,
+                "reason": reason,
                 "evidence": hold[:EVIDENCE_LENGTH],
             }
             if not hold:
@@ -204,8 +257,14 @@ class StageMove:
             stage = replace_cluster(stage, cluster.model_copy(update=changes))
         return stage
 
-    def _find_hold(self, stage: ReleaseStage) -> str:
-        """Return why no cluster starts now, "" if one may."""
+    def _find_hold(self, stage: ReleaseStage) -> tuple[ReleaseReason, str]:
+        """Return why no cluster starts now, with reason and text. "": one may start."""
+        assert self.status.snapshot is not None
+        if closed := find_closed_window(self.settings, self.status.snapshot, self.world):
+            return ReleaseReason.WINDOW_CLOSED, closed
+        return ReleaseReason.REPAIRS_NEED_BUDGET, self._find_breaker(stage)
+
+    def _find_breaker(self, stage: ReleaseStage) -> str:
         for cluster in stage.clusters:
             observation = self.world.observations.get(cluster.name)
             if observation is not None and observation.breakers:
@@ -262,7 +321,7 @@ class StageMove:
 def _end_holds(stage: ReleaseStage) -> ReleaseStage:
     """Return the stage without the reasons of an earlier hold."""
     for cluster in stage.clusters:
-        if cluster.reason is ReleaseReason.REPAIRS_NEED_BUDGET:
+        if cluster.reason in HOLDS:
             changes = {"reason": None, "evidence": ""}
             stage = replace_cluster(stage, cluster.model_copy(update=changes))
     return stage
@@ -277,7 +336,8 @@ def list_startable(stage: ReleaseStage, settings: PipelineStage) -> Iterator[Rel
 
 
 def retry_failed(stages: Sequence[ReleaseStage]) -> list[ReleaseStage]:
-    """Return the stages with the failed clusters of the current one Pending again.
+    """Return the stages with the failed clusters of the current one Pending again, and with the
+    time anew for those that are not healthy yet.
 
     What stood in a cluster before the release stays known.
     """
@@ -286,15 +346,15 @@ def retry_failed(stages: Sequence[ReleaseStage]) -> list[ReleaseStage]:
 
 
 def _retry_stage(stage: ReleaseStage) -> ReleaseStage:
-    if all(cluster.phase is not ClusterPhase.FAILED for cluster in stage.clusters):
-        return stage
     clusters = [_retry(cluster) for cluster in stage.clusters]
+    if all(cluster.phase is not ClusterPhase.FAILED for cluster in stage.clusters):
+        return stage.model_copy(update={"clusters": clusters})
     return ReleaseStage(name=stage.name, phase=StagePhase.RUNNING, clusters=clusters)
 
 
 def _retry(cluster: ReleaseCluster) -> ReleaseCluster:
     if cluster.phase is not ClusterPhase.FAILED:
-        return cluster
+        return cluster.model_copy(update={"not_healthy_since": None})
     return ReleaseCluster(name=cluster.name, previous=cluster.previous)
 
 
@@ -324,12 +384,23 @@ def _phase_of_unreachable(policy: OnUnreachable, phase: ClusterPhase) -> Cluster
 _PHASES = {Progress.FAILED: ClusterPhase.FAILED, Progress.CURRENT: ClusterPhase.SUCCEEDED}
 
 
-def _apply_health(cluster: ReleaseCluster, health: ClusterHealth) -> ReleaseCluster:
+def _return_reachable(cluster: ReleaseCluster, now: datetime) -> ReleaseCluster:
+    """Return the cluster that answers again. The time without an answer does not count."""
+    lost, since = cluster.unreachable_since, cluster.not_healthy_since
+    if lost is not None and since is not None:
+        since += now - max(lost, since)
+    changes = {"unreachable_since": None, "not_healthy_since": since, "reason": None}
+    return cluster.model_copy(update={**changes, "evidence": ""})
+
+
+def _apply_health(cluster: ReleaseCluster, health: ClusterHealth, now: datetime) -> ReleaseCluster:
+    waits = health.reason is ReleaseReason.NOT_HEALTHY_YET
     return cluster.model_copy(
         update={
             "phase": _PHASES.get(health.progress, cluster.phase),
             "reason": health.reason,
             "evidence": health.evidence,
             "drift": list(health.drift),
+            "not_healthy_since": (cluster.not_healthy_since or now) if waits else None,
         }
     )

@@ -13,6 +13,7 @@ from typing import Protocol
 from captain.releases.clusters import ReleaseClusters
 from captain.releases.conflicts import find_blocker
 from captain.releases.decision import decide, returns_after_end
+from captain.releases.deletion import is_finished, plan_finalizers
 from captain.releases.model import Labels, ReleaseDecision, ReleaseWorld
 from captain.releases.results import list_observed, record_results, waits_for_repairs
 from kubenode.api.v1alpha1 import Release, ReleasePipeline
@@ -29,6 +30,7 @@ SLOW_REASONS = (
     ReleaseReason.EVIDENCE_MISSING,
     ReleaseReason.AWAITING_APPROVAL,
     ReleaseReason.REPAIRS_NEED_BUDGET,
+    ReleaseReason.WINDOW_CLOSED,
 )
 """Reasons that last for minutes to days."""
 
@@ -42,6 +44,10 @@ class ReleaseStore(Protocol):
 
     async def write_status(self, release: Release, status: ReleaseStatus) -> Release:
         """Store the status and return the release. Raises Conflict if it has changed since."""
+        ...
+
+    async def write_finalizers(self, release: Release, finalizers: Sequence[str]) -> Release:
+        """Store the finalizers and return the release. Raises Conflict if it has changed since."""
         ...
 
 
@@ -67,6 +73,10 @@ class ReleaseReconciler:
     async def reconcile(self, name: str) -> Result:
         release = await self._store.read(name)
         if release is None:
+            return DONE
+        if (finalizers := plan_finalizers(release)) is not None:
+            release = await self._store.write_finalizers(release, finalizers)
+        if is_finished(release):
             return DONE
         async with self._alone(release):
             decision = await self._decide(release)

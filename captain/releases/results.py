@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
-from captain.releases.decision import returns_after_end
+from captain.releases.decision import awaits_decision, returns_after_end
 from captain.releases.forward import list_startable
 from captain.releases.model import (
     EVIDENCE_LENGTH,
@@ -30,6 +30,8 @@ def list_observed(release: Release) -> list[str]:
     status, state = release.status, release.spec.state
     ended = status.phase is not None and status.phase.ended
     if status.snapshot is None or state in (ReleaseState.PAUSE, ReleaseState.ABORT):
+        return []
+    if awaits_decision(release):
         return []
     if state is ReleaseState.ROLLBACK or status.rollback is not None:
         return [] if ended and not returns_after_end(release) else _names(list_unrestored(status))

@@ -57,7 +57,10 @@ def count_clusters(pipeline: ReleasePipeline, labels: Labels) -> int:
 def take_snapshot(pipeline: ReleasePipeline, digest: str) -> ReleaseSnapshot:
     spec = pipeline.spec
     return ReleaseSnapshot(
-        digest=digest, failure_policy=spec.failure_policy, stages=list(spec.stages)
+        digest=digest,
+        failure_policy=spec.failure_policy,
+        windows=list(spec.windows),
+        stages=list(spec.stages),
     )
 
 

@@ -32,11 +32,20 @@ class ApiReleases:
     async def write_status(self, release: Release, status: ReleaseStatus) -> Release:
         old, new = release.status.to_dict(), status.to_dict()
         keys = [key for key in {**old, **new} if old.get(key) != new.get(key)]
-        metadata = release.metadata
-        body = {
-            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
-            "status": {key: new.get(key) for key in keys},
-        }
+        changes = {key: new.get(key) for key in keys}
+        body = {"metadata": _identify(release), "status": changes}
         self._fence.check()
-        path = custom(PLURAL, metadata.name, "status")
+        path = custom(PLURAL, release.metadata.name, "status")
         return await self._kube.patch(path, body, decode=Release.from_server)
+
+    async def write_finalizers(self, release: Release, finalizers: Sequence[str]) -> Release:
+        body = {"metadata": {**_identify(release), "finalizers": list(finalizers)}}
+        self._fence.check()
+        path = custom(PLURAL, release.metadata.name)
+        return await self._kube.patch(path, body, decode=Release.from_server)
+
+
+def _identify(release: Release) -> dict[str, str]:
+    """Return the metadata by which the API server refuses a write to another version."""
+    metadata = release.metadata
+    return {"uid": metadata.uid, "resourceVersion": metadata.resource_version}

@@ -15,8 +15,9 @@ from apscheduler.triggers.date import DateTrigger
 from apscheduler.triggers.interval import IntervalTrigger
 
 from defender.decision.limits.stops import scope_of_pause
-from defender.decision.limits.windows import next_change, windows_for
+from defender.decision.limits.windows import windows_for
 from defender.decision.policies import LoadedPolicy
+from kubenode.api.recurrence import next_change
 from kubenode.api.v1alpha1 import Operation
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.process import forever

@@ -8,11 +8,13 @@ A label that is neither would grow with the fleet, and `bound_of` rejects it.
 from dataclasses import dataclass
 from math import prod
 
+from captain.releases.metrics import MOST_RELEASES
 from defender.decision.limits.table import DISPLAYED
 from defender.gauges import MANY, MOST_CLUSTERS, MOST_GROUPS, MOST_POLICIES
 from devtools.metrics_reference.registry import EXAMPLE, Metric
 from kubenode.api.v1alpha1.machinecomponentset import RolloutPhase
 from kubenode.api.v1alpha1.machinestatus import ComponentState
+from kubenode.api.v1alpha1.release import ClusterPhase, ReleaseReason
 from machine.insight.metrics import MOST_FAMILIES, MOST_VERSIONS
 from machine.insight.rollouts import MOST_SETS, PAUSES
 
@@ -39,6 +41,7 @@ class Bound:
 
 
 DEFENDER, COMPONENT = "kubenode_defender_", "kubenode_component_"
+RELEASE = "kubenode_captain_release_"
 OPEN: dict[tuple[str, str], Bound] = {
     (DEFENDER, "policy"): Bound(MOST_POLICIES, by="policies that are shown, the first by name"),
     (DEFENDER, "limit"): Bound(LIMITS, by="limits that a policy may have, by their index"),
@@ -68,6 +71,11 @@ OPEN: dict[tuple[str, str], Bound] = {
     (f"{COMPONENT}versions", "version"): Bound(
         MOST_VERSIONS + 1, by="versions on most machines; the rest is `other`"
     ),
+    (RELEASE, "release"): Bound(
+        MOST_RELEASES, by="releases that have not ended and are shown, paused ones first"
+    ),
+    (RELEASE, "phase"): Bound(len(ClusterPhase), by="phases of a cluster"),
+    (RELEASE, "reason"): Bound(len(ReleaseReason), by="why a release waits or is paused"),
     ("kubenode_notification", "receiver"): Bound(
         RECEIVERS, by="receivers of `--receivers-file`, by its schema"
     ),

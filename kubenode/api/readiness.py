@@ -94,6 +94,14 @@ def _always(type_: str, progress: Progress, *reasons: str) -> ReadinessRule:
     return ReadinessRule(type_, frozenset(ConditionStatus), progress, frozenset(reasons))
 
 
+RELEASE_STOPS = (
+    "ClustersFailed",
+    "HealthTimeout",
+    "StageUnproven",
+    "DigestMismatch",
+    "PreviousTooLarge",
+)
+"""Reasons for which a release stops by itself."""
 _IN_PROGRESS, _FAILED = Progress.IN_PROGRESS, Progress.FAILED
 RULES: Mapping[str, tuple[ReadinessRule, ...]] = {
     "NodeRemedier": (_if_false("Compiled", _FAILED), _if_false("EnginesAgree", _FAILED)),
@@ -116,7 +124,7 @@ RULES: Mapping[str, tuple[ReadinessRule, ...]] = {
     "MachineComponent": (_if_false("Valid", _FAILED), _unless_true("Valid", _IN_PROGRESS)),
     "ReleasePipeline": (_if_false("Valid", _FAILED), _unless_true("Valid", _IN_PROGRESS)),
     "Release": (
-        _if_true("Paused", _FAILED, "ClustersFailed"),
+        _if_true("Paused", _FAILED, *RELEASE_STOPS),
         _if_false("Progressing", Progress.CURRENT, "Succeeded"),
         _if_false("Progressing", _FAILED),
         _always("Progressing", _IN_PROGRESS),

@@ -6,6 +6,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from kubenode.api.recurrence import inside
 from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import Machine, MachineComponent, MachineComponentSet
 from kubenode.api.v1alpha1.machine import MachineMode
@@ -34,7 +35,6 @@ from machine.componentset.rollout import ConditionMessage, RolloutObservation
 from machine.componentset.status import remembered
 from machine.componentset.targets import Aim, Aimer
 from machine.ground import RepairJob
-from rules.leaves.window import inside
 
 T = TypeVar("T")
 

@@ -22,6 +22,7 @@ from defender.decision.pauses import lasting, scope_of
 from defender.decision.verdict import judge, refusals
 from defender.server.eviction import EvictionPreview, read_preview
 from kubenode.api.meta import format_time
+from kubenode.api.recurrence import inside
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.cli.cluster import connected
@@ -31,7 +32,6 @@ from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.defender_why import lines, remedy
 from kubenode.cli.exits import Exit, Refusal
 from kubenode.cli.options import Plain
-from rules.leaves.window import inside
 
 SOMEBODY = Holder(kind="Explanation", name="somebody-new", uid="explanation")
 Report = dict[str, Any]

@@ -17,6 +17,7 @@ from defender.decision.jobs import ObservedJob
 from defender.decision.pauses import lasting, scope_of
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.meta import format_time
+from kubenode.api.recurrence import inside
 from kubenode.api.v1alpha1.defenderpolicy import BreakerStatus
 from kubenode.api.v1alpha1.permit import Reason
 from kubenode.cli.cluster import connected
@@ -26,7 +27,6 @@ from kubenode.cli.defender_source import DefenderAddress, asking
 from kubenode.cli.exits import Exit
 from kubenode.cli.options import ReportFormat
 from kubenode.cli.tables import show_report, table
-from rules.leaves.window import inside
 
 FEW = 3
 """Scopes for each label in the table, those with the least room first."""

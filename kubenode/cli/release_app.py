@@ -122,6 +122,31 @@ def approve(
     run(approve_stage(name, stage, subject, kubeconfig, context))
 
 
+@release_app.command("skip")
+def skip(
+    name: Name,
+    cluster: Annotated[
+        str, typer.Option("--cluster", metavar="NAME", help="Name of the MemberCluster.")
+    ],
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="Why the release may go on without it.")
+    ],
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Leave a cluster out of a release. Your user name is stored with the reason.
+
+    The cluster counts neither as proven nor as failed. What was written to it stays; a rollback
+    restores it.
+
+    Example: `kubenode release skip rules-7 --cluster sh-03 --why "its control plane is replaced"`
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.release_skip import skip_cluster
+
+    run(skip_cluster(name, cluster, why, kubeconfig, context))
+
+
 @release_app.command("pause")
 def pause(name: Name, kubeconfig: Kubeconfig = None, context: Context = None) -> None:
     """Pause a release: nothing more is written. What members have begun goes on there."""

@@ -37,9 +37,10 @@ async def change_state(name: str, state: str, kubeconfig: str | None, context: s
 
 def find_objection(release: Release, state: ReleaseState) -> str:
     """Return why a state would change nothing, "" if it would."""
-    phase = release.status.phase
+    phase, forward = release.status.phase, state in (ReleaseState.RUN, ReleaseState.PAUSE)
     if phase is None or not phase.ended:
-        return ""
+        deleted = forward and release.metadata.deletion_timestamp is not None
+        return "it is deleted: roll it back or abort it" if deleted else ""
     if phase is ReleasePhase.ROLLED_BACK:
         return "it is rolled back, and does not run again: start another one"
     if state is ReleaseState.ROLLBACK:

@@ -14,6 +14,7 @@ from kubenode.api.v1alpha1.release import (
     ReleasePhase,
     ReleaseReason,
     ReleaseStage,
+    ReleaseStatus,
 )
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.options import Listing, ReportFormat
@@ -53,10 +54,18 @@ REMEDIES = {
     ReleaseReason.PIPELINE_INVALID: "change the pipeline, or the labels of MemberClusters",
     ReleaseReason.PAYLOAD_CONFLICT: "wait for the other release, or abort or roll it back",
     ReleaseReason.USER: "`kubenode release resume {name}` lets it go on",
+    ReleaseReason.DELETED: "`kubenode release rollback {name}` restores what stood there before,"
+    " `kubenode release abort {name}` leaves the clusters as they are; then it is removed",
     ReleaseReason.ABORTED: "`kubenode release rollback {name}` restores what stood there before",
     ReleaseReason.NOT_HEALTHY_YET: "look at the named objects in the cluster",
+    ReleaseReason.HEALTH_TIMEOUT: "look at the named objects in the cluster;"
+    " `kubenode release resume {name}` begins the time anew, `kubenode release rollback {name}`"
+    " takes the release back",
+    ReleaseReason.STAGE_UNPROVEN: "`kubenode release abort {name}` or `kubenode release rollback"
+    " {name}`, and release through a pipeline without this stage",
     ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"
     " evidence so far",
+    ReleaseReason.WINDOW_CLOSED: "wait until a window opens, or change `windows` of the pipeline",
     ReleaseReason.REPAIRS_NEED_BUDGET: "wait until the repairs have ended, or let Kube Defender's"
     " breaker be reset in the cluster",
 }
@@ -131,11 +140,22 @@ def describe_release(release: Release) -> Iterator[str]:
         yield f"  {status.message}"
     if status.rollback is not None:
         yield f"  it returns to what stood there before, because of {status.rollback}"
+    yield from _describe_failures(status)
     for stage in status.stages:
         yield from _describe_stage(stage)
     yield from _describe_changes(release)
     if remedy := REMEDIES.get(status.reason):
         yield f"to go on: {remedy.format(name=name)}"
+
+
+def _describe_failures(status: ReleaseStatus) -> Iterator[str]:
+    """Yield the evidence of the last stop, unless the clusters still show it."""
+    if not status.failures or status.stop is not None:
+        return
+    yield f"it last stopped by itself at {format_time(status.failures[0].at)}:"
+    for failure in status.failures:
+        text = f"{failure.reason}: {failure.evidence}"
+        yield f"  stage {failure.stage}, {failure.cluster}: {text}"
 
 
 def _describe_stage(stage: ReleaseStage) -> Iterator[str]:

@@ -14,7 +14,9 @@ from typing import Any
 import typer
 
 from kubenode.api.names import list_first
+from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.machine import MachineOrigin
+from kubenode.api.v1alpha1.release import ReleasePhase
 from kubenode.cli.cluster import connected, crds
 from kubenode.cli.exits import Refusal
 from kubenode.cli.install import NAMESPACES
@@ -39,7 +41,9 @@ LEADERS = (
     SINGLE_PROCESS,
 )
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
+RELEASES = Release.resource.plural
 ORDER: tuple[tuple[str, str], ...] = (
+    (RELEASES, "kubenode-captain"),
     ("noderemediers", "kubenode-remedy"),
     ("nodesets", "kubenode-machine"),
     ("machinesets", "kubenode-machine"),
@@ -76,9 +80,10 @@ class Uninstaller:
 
         target: description of the cluster.
 
-        Raises Refusal for Machines that a provider made.
+        Raises Refusal for Machines that a provider made, and for releases in progress.
         """
         served = await self._kinds()
+        await self._refuse_releases(served)
         await self._list_imported(served)
         definitions = crds()
         removable = Removable(
@@ -91,6 +96,7 @@ class Uninstaller:
     async def run(self) -> None:
         """Remove everything, or stop and say which programs to stop first. Raises Refusal."""
         there = await self._kinds()
+        await self._refuse_releases(there)
         for host in await self._list_imported(there):
             self.tell(
                 f"the agent stays on the host of Machine {host};"
@@ -117,6 +123,18 @@ class Uninstaller:
         except NotFound:
             return set()
         return {resource["name"] for resource in served.get("resources", ())}
+
+    async def _refuse_releases(self, there: set[str]) -> None:
+        """Raise Refusal for releases in progress: nothing would restore their clusters."""
+        if RELEASES not in there:
+            return
+        listed = items(self.kube, paths.custom(RELEASES))
+        if open_ := [each["metadata"]["name"] async for each in listed if is_in_progress(each)]:
+            raise Refusal(
+                f"{len(open_)} Releases are in progress: {_some(open_)}; roll them back or abort"
+                " them by `kubenode release rollback NAME` or `kubenode release abort NAME`, and"
+                " run this again"
+            )
 
     async def _list_imported(self, there: set[str]) -> list[str]:
         """List imported Machines with their addresses.
@@ -289,6 +307,12 @@ class Uninstaller:
         except NotFound:
             pass
         return True
+
+
+def is_in_progress(release: Item) -> bool:
+    """Return whether a Release has begun to change clusters, and has not ended."""
+    status = release.get("status", {})
+    return "snapshot" in status and not ReleasePhase(status["phase"]).ended
 
 
 def _some(names: list[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from kubenode.api.recurrence import inside
 from kubenode.api.rollouts import RolloutReason
 from kubenode.api.v1alpha1 import Machine, MachineComponentSet
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSetStatus
@@ -40,7 +41,6 @@ from machine.componentset.step import step
 from machine.componentset.targets import Aim, Aimer
 from machine.ground import SharedCaches
 from machine.inspection.port import Inspected, Inspector
-from rules.leaves.window import inside
 
 FINALIZER = "kubenode.io/componentset"
 AT_WORK = timedelta(seconds=30)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from kubenode.api.meta import format_time
+from kubenode.api.recurrence import opens_at
 from kubenode.api.v1alpha1 import Disruption, HoldReason, JobPhase, Reason, Verdict
 from kubenode.runtime.patience import LATE, patience
 from remedy.job.decisions import denied, word
@@ -23,7 +24,6 @@ from remedy.job.moves import (
 )
 from remedy.job.undo import owns
 from rules.leaves.describe import windowed
-from rules.leaves.window import opens_at
 from rules.truth import Truth
 
 RENEW_BEFORE = timedelta(minutes=5)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from kubenode.api.recurrence import opens_at
 from kubenode.api.v1alpha1 import HoldReason, Mode, NodeRemedier
 from kubenode.api.v1alpha1.remedyoperationjob import InitialWait, JobGroup
 from remedy.job.model import INCIDENT_ENDS
 from remedy.remedier.past import PERSONS, Past
 from rules.history import DAWN
-from rules.leaves.window import opens_at
 from rules.truth import Truth
 
 REQUEUE_AFTER = timedelta(seconds=30)

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from kubenode.api.duration import format_duration as span
+from kubenode.api.recurrence import inside
 from kubenode.api.v1alpha1.leaves import FactLeaf, ProbeLeaf
 from rules.builtin import BUILTIN, MAINTENANCE_UNTIL, Builtin
 from rules.facts import FactSet, ProbeFact
 from rules.leaves.describe import subject, windowed, written
 from rules.leaves.result import LeafReading
-from rules.leaves.window import inside
 from rules.truth import Truth
 
 PROBE = "probe"

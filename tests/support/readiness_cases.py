@@ -65,6 +65,13 @@ CASES = (
     _case("Release", IN_PROGRESS, ("Progressing", "True", "Baking")),
     _case("Release", IN_PROGRESS, ("Progressing", "True", "User"), ("Paused", "True", "User")),
     _case("Release", FAILED, ("Paused", "True", "ClustersFailed")),
+    _case("Release", FAILED, ("Paused", "True", "HealthTimeout")),
+    _case("Release", FAILED, ("Paused", "True", "StageUnproven")),
+    _case("Release", FAILED, ("Paused", "True", "DigestMismatch")),
+    _case("Release", FAILED, ("Paused", "True", "PreviousTooLarge")),
+    _case(
+        "Release", IN_PROGRESS, ("Progressing", "True", "Deleted"), ("Paused", "True", "Deleted")
+    ),
     _case("Release", IN_PROGRESS),
     _case("NodeRemedier", CURRENT),
     _case("NodeRemedier", CURRENT, ("Compiled", "True"), ("EnginesAgree", "True")),

@@ -30,19 +30,25 @@ from support.release_world import (
     make_stage,
 )
 
+from captain.releases.skips import find_unproven
 from kubenode.api.share import share_of
 from kubenode.api.v1alpha1.release import (
     ApprovalSubject,
     ClusterPhase,
+    ClusterSkip,
     ReleaseCluster,
     ReleasePhase,
+    ReleaseReason,
     ReleaseStage,
     ReleaseState,
+    ReleaseStatus,
     StageApprovalEntry,
     StagePhase,
 )
 
 STAGES = ("test", "staging", "production")
+NIGHT = {"from": "00:00", "to": "03:00"}
+"""A window that no history reaches: they begin at noon."""
 ROUNDS = 240
 """Most reconciles until a release ends without failures."""
 SHARES: Sequence[int | str] = (1, 2, "50%", "100%")
@@ -92,13 +98,23 @@ class ReleaseMachine(RuleBasedStateMachine):
             if installed >> bit & 1:
                 member.put(self.make_installed(bit))
         limits = {"maxConcurrency": concurrency, "maxFailures": failures}
-        policies = {"approval": approval, "onUnreachable": unreachable, "bakeTime": bake}
+        self.health_timeout = timedelta(minutes=5)
+        policies = {
+            "healthTimeout": "5m",
+            "approval": approval,
+            "onUnreachable": unreachable,
+            "bakeTime": bake,
+        }
         policies |= self.stage_settings
         stages = [make_stage(stage, **limits, **policies) for stage in STAGES]
         self.concurrency, self.failures, self.approval = concurrency, failures, approval
         self.unreachable, self.bake = unreachable, timedelta(minutes=1 if bake == "1m" else 0)
         self.settled_since: dict[str, datetime] = {}
-        self.world = ReleaseWorldDouble(make_pipeline(*stages, policy=policy), members, clock)
+        self.pipelines = {
+            "open": make_pipeline(*stages, policy=policy),
+            "closed": make_pipeline(*[{**stage, "windows": [NIGHT]} for stage in stages]),
+        }
+        self.world = ReleaseWorldDouble(self.pipelines["open"], members, clock)
         self.original = self.world.specs
         self.world.store.put(make_release(*self.payload))
 
@@ -123,12 +139,14 @@ class ReleaseMachine(RuleBasedStateMachine):
         except DeathError:
             self.died = True
         written = {n for n, m in self.world.members.items() if len(m.written) > wrote[n]}
-        self.check_writes(written, release.spec.state)
-        self.check_proofs(release.status.stages)
+        status = self.world.store.get().status
+        self.check_writes(written, release.spec.state, status)
+        self.check_proofs(release.status.stages, status.stages)
+        self.check_windows(release.status, status)
+        self.check_timeouts(status)
         self.world.clock.step(timedelta(seconds=5))
 
-    def check_writes(self, written: set[str], state: ReleaseState) -> None:
-        status = self.world.store.get().status
+    def check_writes(self, written: set[str], state: ReleaseState, status: ReleaseStatus) -> None:
         if state in (ReleaseState.PAUSE, ReleaseState.ABORT):
             assert not written
         for index, stage in enumerate(status.stages):
@@ -138,24 +156,44 @@ class ReleaseMachine(RuleBasedStateMachine):
             if here and status.rollback is None:
                 assert all(each.phase is StagePhase.SUCCEEDED for each in status.stages[:index])
 
-    def check_proofs(self, before: Sequence[ReleaseStage]) -> None:
+    def check_proofs(self, before: Sequence[ReleaseStage], after: Sequence[ReleaseStage]) -> None:
         """A stage that has just succeeded was settled for its bake time, and is healthy now."""
         proven = {each.name for each in before if each.phase is StagePhase.SUCCEEDED}
-        for stage in self.world.store.get().status.stages:
+        for stage in after:
             if stage.phase is StagePhase.SUCCEEDED and stage.name not in proven:
                 since = self.settled_since.get(stage.name, self.world.clock.now())
                 assert self.world.clock.now() - since >= self.bake
                 assert all(self.is_proven(cluster) for cluster in stage.clusters)
+                assert not find_unproven(stage)
             if not all(cluster.phase.settled for cluster in stage.clusters):
                 self.settled_since.pop(stage.name, None)
             else:
                 self.settled_since.setdefault(stage.name, self.world.clock.now())
 
+    def check_windows(self, before: ReleaseStatus, after: ReleaseStatus) -> None:
+        """While no window is open, no cluster begins to change."""
+        if self.world.pipeline is self.pipelines["closed"]:
+            assert self.list_started(after) <= self.list_started(before)
+
+    def list_started(self, status: ReleaseStatus) -> set[str]:
+        clusters = (cluster for stage in status.stages for cluster in stage.clusters)
+        return {each.name for each in clusters if each.previous}
+
+    def check_timeouts(self, status: ReleaseStatus) -> None:
+        """A release that runs has no cluster that was not healthy for longer than its timeout."""
+        if self.died or status.phase not in (ReleasePhase.RUNNING, ReleasePhase.BAKING):
+            return
+        for cluster in (each for stage in status.stages for each in stage.clusters):
+            since = cluster.not_healthy_since
+            if cluster.reason is ReleaseReason.NOT_HEALTHY_YET and since is not None:
+                assert self.world.clock.now() - since < self.health_timeout
+
     def is_proven(self, cluster: ReleaseCluster) -> bool:
         if cluster.phase is not ClusterPhase.SUCCEEDED:
             return True
         member = self.world.members[cluster.name]
-        return member.healthy if member.reachable else self.unreachable == "Skip"
+        healthy = member.healthy and member.observing
+        return healthy if member.reachable else self.unreachable == "Skip"
 
     def limit(self, share: int | str, stage: ReleaseStage) -> int:
         return max(1, share_of(share, len(stage.clusters)))
@@ -179,11 +217,29 @@ class ReleaseMachine(RuleBasedStateMachine):
             entry = StageApprovalEntry(stage=stage, by="ann")
             self.world.store.set_spec(approvals=[*given, entry])
 
-    @rule(bit=st.integers(0, 8), lever=st.sampled_from(["reachable", "healthy"]))
+    @rule(bit=st.integers(0, 8), lever=st.sampled_from(["reachable", "healthy", "observing"]))
     def cluster_changes(self, bit: int, lever: str) -> None:
         members = list(self.world.members.values())
         member = members[bit % len(members)]
         setattr(member, lever, not getattr(member, lever))
+
+    @rule(bit=st.integers(0, 8), chance=st.integers(0, 2))
+    def person_skips(self, bit: int, chance: int) -> None:
+        names = list(self.world.members)
+        given = self.world.store.get().spec.skips
+        if not chance and all(skip.cluster != names[bit % len(names)] for skip in given):
+            entry = ClusterSkip(cluster=names[bit % len(names)], why="ill", by="ann")
+            self.world.store.set_spec(skips=[*given, entry])
+
+    @rule(chance=st.integers(0, 5))
+    def person_deletes(self, chance: int) -> None:
+        """Delete the release, rarely: little happens after that."""
+        if not chance:
+            self.world.store.delete()
+
+    @rule(state=st.sampled_from(["open", "open", "closed"]))
+    def windows_change(self, state: str) -> None:
+        self.world.pipeline = self.pipelines[state]
 
     @rule(minutes=st.integers(1, 5))
     def time_passes(self, minutes: int) -> None:
@@ -228,6 +284,12 @@ class ReleaseMachine(RuleBasedStateMachine):
             assert stage.name in approved or all(not c.previous for c in stage.clusters)
 
     @invariant()
+    def removed_release_leaves_nothing_in_progress(self) -> None:
+        status = self.world.store.get().status
+        if not self.world.store.exists() and status.snapshot is not None:
+            assert status.phase is not None and status.phase.ended
+
+    @invariant()
     def rolled_back_is_as_before(self) -> None:
         if self.world.store.get().status.phase is ReleasePhase.ROLLED_BACK:
             assert self.world.specs == self.original
@@ -237,14 +299,23 @@ class ReleaseMachine(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         self.world.restart()
+        self.windows_change("open")
         for member in self.world.members.values():
-            member.reachable = member.healthy = True
+            member.reachable = member.healthy = member.observing = True
         for stage in STAGES:
             self.person_approves(stage)
         for state in (ReleaseState.PAUSE, ReleaseState.RUN):
             self.world.store.set_spec(state=state)
             status = self.world.run(rounds=ROUNDS, step=5)
-        assert status.phase is not None and status.phase.ended, status.message
+        deleted = self.world.store.get().metadata.deletion_timestamp is not None
+        if not self.world.store.exists():
+            return
+        ended = status.phase is not None and status.phase.ended
+        held = deleted or status.reason is ReleaseReason.STAGE_UNPROVEN
+        assert ended or (held and status.phase is ReleasePhase.PAUSED), status.message
         self.world.store.set_spec(state=ReleaseState.ROLLBACK)
         assert self.world.run(rounds=ROUNDS).phase is ReleasePhase.ROLLED_BACK
         assert self.world.specs == self.original
+        self.reconcile()
+        assert self.world.store.exists() != deleted
+        assert not self.world.store.get().metadata.finalizers or deleted

@@ -85,6 +85,13 @@ class ReleasePlane:
         self.members[stage].restart("kube-apiserver")
         until(partial(serves_our_kinds, self.members[stage]), "our kinds are served", PATIENCE)
 
+    def take_finalizers(self) -> None:
+        """Let the releases be deleted where Captain does not run."""
+        for release in self.captain.get(paths.custom("releases"))["items"]:
+            patch = json.dumps({"metadata": {"finalizers": None}})
+            words = ("patch", "releases", release["metadata"]["name"], "--type=merge", "-p", patch)
+            self.captain.kubectl(*words)
+
     def read(self, stage: str, kind: str, name: str) -> Raw | None:
         items = self.members[stage].get(paths.custom(PLURALS[kind]))["items"]
         return next((item for item in items if item["metadata"]["name"] == name), None)

@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from support.clock import T0, FakeClock
 from captain.members.cluster import MemberUnreachable
 from captain.releases.clusters import ReleaseClusters
 from captain.releases.content import compute_payload_digest
-from captain.releases.reconciler import ReleaseReconciler
+from captain.releases.reconciler import ReleaseReconciler, ReleaseStore
 from kubenode.api.v1alpha1 import Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import MemberReason
 from kubenode.api.v1alpha1.release import PayloadObject, ReleaseStatus
@@ -132,6 +132,7 @@ class MemberDouble:
 
     relapsed: number of jobs for a relapse that its rules count.
     reachable, healthy: levers; whether it answers, and whether its operator finds objects healthy.
+    observing: lever; whether its operator has observed the latest versions.
     breaker: state of a breaker of its Kube Defender.
     conflict: message of a Conflict with which it answers each apply without force; "" for none.
     refusal: message of an Invalid with which it answers each write; "" for none.
@@ -140,7 +141,7 @@ class MemberDouble:
     def __init__(self, name: str, stage: str, life: Lifetime | None = None) -> None:
         self.name, self.labels = name, {"stage": stage}
         self.life = life or Lifetime()
-        self.reachable = self.healthy = True
+        self.reachable = self.healthy = self.observing = True
         self.conflict = self.refusal = ""
         self.breaker = "Closed"
         self.relapsed = 0
@@ -161,7 +162,7 @@ class MemberDouble:
         if stored is None:
             return None
         status = {
-            "observedGeneration": stored["metadata"]["generation"],
+            "observedGeneration": stored["metadata"]["generation"] if self.observing else 0,
             "conditions": _conditions(stored["kind"], healthy=self.healthy),
             "jobs": {"relapsed": self.relapsed},
         }
@@ -219,11 +220,15 @@ def _merge(before: Any, after: Any) -> Any:
 
 
 class ReleaseStoreDouble:
-    """Implements captain.releases.reconciler.ReleaseStore, with JSON as an API server has it."""
+    """Implements captain.releases.reconciler.ReleaseStore, with JSON as an API server has it.
+
+    `get` returns a release also after its removal, as it was then.
+    """
 
     def __init__(self, life: Lifetime | None = None) -> None:
         self.life = life or Lifetime()
         self._raw: dict[str, bytes] = {}
+        self._removed: dict[str, bytes] = {}
         self._version = 0
 
     def put(self, release: Release) -> None:
@@ -233,10 +238,23 @@ class ReleaseStoreDouble:
         self._raw[metadata.name] = stored.model_dump_json(by_alias=True).encode()
 
     def get(self, name: str = "release") -> Release:
-        return Release.from_server(self._raw[name])
+        return Release.from_server((self._removed | self._raw)[name])
+
+    def exists(self, name: str = "release") -> bool:
+        return name in self._raw
+
+    def delete(self, name: str = "release") -> None:
+        """Delete the release, without admission. It stays while it has a finalizer."""
+        release = self.get(name)
+        if self.exists(name) and release.metadata.finalizers:
+            self.put(_with_metadata(release, deletion_timestamp=T0))
+        elif self.exists(name):
+            self._removed[name] = self._raw.pop(name)
 
     def set_spec(self, name: str = "release", **spec: Any) -> None:
         release = self.get(name)
+        if not self.exists(name):
+            return
         generation = release.metadata.generation + 1
         changes = {
             "metadata": release.metadata.model_copy(update={"generation": generation}),
@@ -251,12 +269,34 @@ class ReleaseStoreDouble:
         return [self.get(name) for name in self._raw]
 
     async def write_status(self, release: Release, status: ReleaseStatus) -> Release:
+        new = self._match(release).model_copy(update={"status": status})
+        self.life.write(lambda: self.put(new))
+        return self.get(release.metadata.name)
+
+    async def write_finalizers(self, release: Release, finalizers: Sequence[str]) -> Release:
+        stored, name = self._match(release), release.metadata.name
+        added = set(finalizers) - set(stored.metadata.finalizers)
+        assert not added or stored.metadata.deletion_timestamp is None
+
+        def take_effect() -> None:
+            self.put(_with_metadata(stored, finalizers=list(finalizers)))
+            if stored.metadata.deletion_timestamp is not None and not finalizers:
+                self._removed[name] = self._raw.pop(name)
+
+        self.life.write(take_effect)
+        return self.get(name)
+
+    def _match(self, release: Release) -> Release:
+        """Return the stored release. Raises Conflict if it has changed since."""
         stored = self.get(release.metadata.name)
         if stored.metadata.resource_version != release.metadata.resource_version:
             raise Conflict(409, "Conflict", "the object has been modified")
-        new = stored.model_copy(update={"status": status})
-        self.life.write(lambda: self.put(new))
-        return self.get(release.metadata.name)
+        return stored
+
+
+def _with_metadata(release: Release, **changes: Any) -> Release:
+    metadata = release.metadata.model_copy(update=changes)
+    return release.model_copy(update={"metadata": metadata})
 
 
 class ReleaseWorldDouble:
@@ -274,13 +314,13 @@ class ReleaseWorldDouble:
         self.store = ReleaseStoreDouble()
         self.restart()
 
-    def restart(self, life: Lifetime | None = None) -> None:
+    def restart(self, life: Lifetime | None = None, store: ReleaseStore | None = None) -> None:
         life = life or Lifetime()
         self.store.life = life
         for member in self.members.values():
             member.life = life
         self.reconciler = ReleaseReconciler(
-            self.store,
+            store or self.store,
             ReleaseClusters(self, AlwaysLeader()),
             self.clock,
             lambda: {name: member.labels for name, member in self.members.items()},

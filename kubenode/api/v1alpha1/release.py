@@ -14,10 +14,13 @@ from kubenode.api.v1alpha1.releasepipeline import (
     ReleaseFailurePolicy,
     StageName,
 )
+from kubenode.api.v1alpha1.window import TimeWindow
 
 DIGEST = r"^sha256:[0-9a-f]{64}$"
 MOST_CLUSTERS = 1024
 """Clusters of one stage."""
+MOST_FAILURES = 20
+"""Clusters whose evidence stays after a stop."""
 PREVIOUS_LENGTH = 262144
 """Characters of one previous content."""
 ObjectName = Annotated[
@@ -105,6 +108,19 @@ class StageApprovalEntry(Model):
     """Time of the approval, as its author wrote it."""
 
 
+class ClusterSkip(Model):
+    """Cluster that a person leaves out of the release. Admission proves the author."""
+
+    cluster: ObjectName
+    """Name of the MemberCluster."""
+    why: str = Field(min_length=1, max_length=256)
+    """Why the release may go on without the cluster."""
+    by: str = Field(min_length=1, max_length=256)
+    """User who skipped it, as the API server authenticated it."""
+    at: Time | None = None
+    """Time of the skip, as its author wrote it."""
+
+
 _PAYLOAD_ONCE = CelRule(
     "self.payload.all(a, self.payload.exists_one(b, a.kind == b.kind"
     " && a.metadata.name == b.metadata.name))",
@@ -128,8 +144,10 @@ class ReleaseSpec(Model):
     """Handling of a field that another field manager owns in a cluster."""
     approvals: list[StageApprovalEntry] = Field(default_factory=list, max_length=32)
     """Approvals of stages."""
+    skips: list[ClusterSkip] = Field(default_factory=list, max_length=64)
+    """Clusters that the release leaves out."""
 
-    mutable: ClassVar[tuple[str, ...] | None] = ("state", "onConflict", "approvals")
+    mutable: ClassVar[tuple[str, ...] | None] = ("state", "onConflict", "approvals", "skips")
     cel: ClassVar[tuple[CelRule, ...]] = (_PAYLOAD_ONCE,)
 
     @model_validator(mode="after")
@@ -205,13 +223,17 @@ class ReleaseReason(StrEnum):
     UNHEALTHY = "Unhealthy"
     HARMFUL = "Harmful"
     NOT_HEALTHY_YET = "NotHealthyYet"
+    HEALTH_TIMEOUT = "HealthTimeout"
+    STAGE_UNPROVEN = "StageUnproven"
     EVIDENCE_MISSING = "EvidenceMissing"
     EVIDENCE_AGAINST = "EvidenceAgainst"
+    WINDOW_CLOSED = "WindowClosed"
     REPAIRS_NEED_BUDGET = "RepairsNeedBudget"
     AWAITING_APPROVAL = "AwaitingApproval"
     BAKING = "Baking"
     APPLYING = "Applying"
     USER = "User"
+    DELETED = "Deleted"
     ROLLING_BACK = "RollingBack"
     ROLLED_BACK = "RolledBack"
     ABORTED = "Aborted"
@@ -262,6 +284,9 @@ class ReleaseCluster(Model):
     """What was observed, for people."""
     unreachable_since: Time | None = None
     """Time since which the cluster cannot be reached."""
+    not_healthy_since: Time | None = None
+    """Time since which the cluster is NotHealthyYet, later by the time in which it could not be
+    reached. `healthTimeout` counts from it."""
     previous: str = Field(default="", max_length=71)
     """Digest of what stood there before the release, in `status.previous`. Stored before the first
     write."""
@@ -301,6 +326,8 @@ class ReleaseSnapshot(Model):
     """Digest of the payload."""
     failure_policy: ReleaseFailurePolicy = ReleaseFailurePolicy.PAUSE
     """Reaction to failed clusters."""
+    windows: list[TimeWindow] = Field(default_factory=list, max_length=32)
+    """Time windows of the pipeline. They apply if the pipeline is deleted."""
     stages: list[PipelineStage] = Field(default_factory=list, max_length=16)
     """The stages."""
     joined: list[ClusterName] = Field(default_factory=list, max_length=MOST_CLUSTERS)
@@ -330,6 +357,21 @@ class ReleaseStop(Model):
     """What was observed, for people."""
 
 
+class ClusterFailure(Model):
+    """Evidence of a cluster at the last stop of the release by itself."""
+
+    stage: str = Field(max_length=63)
+    """Name of the stage."""
+    cluster: str = Field(max_length=253)
+    """Name of the MemberCluster."""
+    reason: ReleaseReason | None = None
+    """Why the cluster failed, or was not healthy in time."""
+    evidence: str = Field(default="", max_length=512)
+    """What was observed, for people."""
+    at: Time
+    """Time of the stop."""
+
+
 class ReleaseStatus(Model):
     """Observed state of the release."""
 
@@ -343,12 +385,17 @@ class ReleaseStatus(Model):
     """Why the release waits, or why it ended."""
     message: str = Field(default="", max_length=2048)
     """The same for people."""
+    reason_since: Time | None = None
+    """Time since which phase, stage and reason are the same."""
     started_at: Time | None = None
     """Time at which the snapshot was taken."""
     ended_at: Time | None = None
     """Time at which the release ended."""
     stop: ReleaseStop | None = None
     """Stop of the release by itself."""
+    failures: list[ClusterFailure] = Field(default_factory=list, max_length=MOST_FAILURES)
+    """Evidence of the clusters that caused the last stop. It stays after a rollback and after
+    another try."""
     rollback: ReleaseReason | None = None
     """Why the release returns to what stood there before. It does not run again."""
     snapshot: ReleaseSnapshot | None = None

@@ -10,6 +10,7 @@ from kubenode.api.base import API_VERSION, CelRule, Model, PrinterColumn, Resour
 from kubenode.api.duration import Duration
 from kubenode.api.meta import Condition, LabelSelector, ObjectMeta, not_empty
 from kubenode.api.share import Share
+from kubenode.api.v1alpha1.window import TimeWindow
 
 PIPELINE_VALID = "Valid"
 """Condition type, with the reasons of PipelineReason."""
@@ -109,7 +110,12 @@ class PipelineStage(Model):
     cluster of the stage that has the release."""
     bake_time: Duration = timedelta(0)
     """Minimum time for which the clusters must stay healthy before the next stage starts."""
-
+    health_timeout: Duration = timedelta(hours=24)
+    """Time for which a cluster may be NotHealthyYet before the release pauses by itself. `0s`: no
+    limit."""
+    windows: list[TimeWindow] = Field(default_factory=list, max_length=32)
+    """Time windows in which clusters of the stage may start. If empty, they may start at any time
+    that the windows of the pipeline leave."""
     rules: StageRules | None = None
     """Evidence that rules of mode Enforce need in each cluster. If absent, they act at once."""
 
@@ -136,6 +142,9 @@ class ReleasePipelineSpec(Model):
     """Stages in the order in which a release goes through them."""
     failure_policy: ReleaseFailurePolicy = ReleaseFailurePolicy.PAUSE
     """Reaction to `maxFailures` failed clusters in a stage."""
+    windows: list[TimeWindow] = Field(default_factory=list, max_length=32)
+    """Time windows in which clusters of any stage may start. If empty, they may start at any
+    time."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_STAGES_ONCE,)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chart_rights import ACCOUNT_GROUPS, account
 from support.components import CONTROL_PLANE, require
 from support.control_plane import ControlPlane
 from support.daemons import free_port
@@ -42,6 +43,7 @@ def plane(
         yield plane
     kinds = ("releases", "releasepipelines", "memberclusters", "noderemediers")
     control_plane.kubectl("delete", "remedyoperationjobs", "--all")
+    plane.take_finalizers()  # Captain does not run any more
     for kind in (*kinds, "machinecomponentsets", "machinecomponents"):
         control_plane.kubectl("delete", kind, "--all")
     for user in ("ann", "max"):
@@ -98,6 +100,8 @@ def test_component_goes_stage_by_stage_through_deaths_and_back(
     with plane.running() as captain:
         plane.wait_for("containerd", in_stage("test", "Running"))
         assert read_specs(plane)["staging"] == [None, None]
+        refused = plane.captain.kubectl("delete", RELEASES, "containerd", check=False).stderr
+        assert "`kubenode release rollback containerd` restores" in refused
         staging = plane.members["staging"].part("kube-apiserver")
         staging.kill()
         plane.wait_for("containerd", in_stage("staging", "Running"), lambda: report("test"))
@@ -116,7 +120,19 @@ def test_component_goes_stage_by_stage_through_deaths_and_back(
         )
         plane.run("release", "rollback", "containerd")
         plane.wait_for("containerd", in_phase("RolledBack"))
+        plane.captain.kubectl("delete", RELEASES, "containerd", "--timeout=60s")
     assert read_specs(plane) == before
+
+
+def test_captain_changes_no_spec_of_a_release(plane: ReleasePlane, tmp_path: Path) -> None:
+    payload = write_payload(tmp_path, make_rule(name="own"))
+    plane.run("release", "start", "own", "-f", payload, "--pipeline", "online")
+    captain = plane.captain.kubeconfig_for(account("kubenode-captain"), ACCOUNT_GROUPS)
+    words = ("--kubeconfig", captain, "patch", RELEASES, "own", "--type=merge", "-p")
+    changes = json.dumps({"spec": {"state": "Rollback"}})
+    answer = plane.captain.kubectl(*words, changes, check=False)
+    assert "and not its spec" in answer.stderr
+    plane.captain.kubectl("delete", RELEASES, "own", "--timeout=60s")
 
 
 def approve_production(plane: ReleasePlane) -> None:
@@ -132,6 +148,10 @@ def approve_production(plane: ReleasePlane) -> None:
         "--kubeconfig", approver, *words, json.dumps(forged), check=False
     )
     assert "by must be the user who approves, ann" in answer.stderr
+    skip = {"spec": {"skips": [{"cluster": "production", "why": "x", "by": "max"}]}}
+    for user, problem in ((manager, "releases/approval"), (approver, "the user who skips, ann")):
+        answer = plane.captain.kubectl("--kubeconfig", user, *words, json.dumps(skip), check=False)
+        assert problem in answer.stderr
     plane.run(*approval, kubeconfig=approver)
     removed = plane.captain.kubectl(
         *words, json.dumps({"spec": {"approvals": []}}), check=False

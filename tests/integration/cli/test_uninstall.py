@@ -12,6 +12,7 @@ import pytest
 from support.command import kubenode, started
 from support.defender_objects import job_object, node_object
 from support.embedded import EmbeddedPlane
+from support.release_world import make_release, make_rule
 from support.waiting import until
 
 from kubenode.runtime.clock import SystemClock
@@ -66,6 +67,17 @@ def test_machines_that_a_provider_made_are_never_deleted_by_the_way(plane: Embed
     assert done.returncode == 1
     assert "deletes their instances: w-1" in done.stderr.replace("deleting them ", "")
     assert there(plane, "machines") == ["sh-113", "w-1"]
+
+
+def test_releases_in_progress_are_named_and_nothing_is_deleted(plane: EmbeddedPlane) -> None:
+    payload = {**make_rule(), "apiVersion": "kubenode.io/v1alpha1"}
+    release = make_release(payload, name="rules-7").to_dict()
+    status = {"phase": "Running", "snapshot": {"digest": release["spec"]["digest"]}}
+    create(plane, IMPORTED, release | {"status": status})
+    done = uninstall(plane)
+    assert done.returncode == 1
+    assert "Releases are in progress: rules-7" in done.stderr
+    assert there(plane, "machines") == ["sh-113"]
 
 
 def test_who_keeps_the_agent_is_named_and_nothing_is_left_without_programs(

@@ -51,6 +51,9 @@ class Case:
 D = "kubenode_defender"
 DAY = 86_400
 EXPIRY = 'kubenode_captain_first_expiry_timestamp_seconds{pod="%s"}'
+RELEASE_WAITS = 'kubenode_captain_release_waiting_seconds{release="r",reason="%s"}'
+RELEASE_PAUSED = 'kubenode_captain_release_paused{release="r",reason="%s"}'
+RELEASE_LOST = 'kubenode_captain_release_unreachable_clusters{release="r"}'
 BREAKER = f'{D}_breaker_state{{policy="p",scope="zone=a",state="Open",pod="%s"}}'
 BREAKERS = {BREAKER % "x": "0 0 1x200", BREAKER % "y": "0 0 1x200"}
 BUCKETS = (
@@ -353,6 +356,30 @@ CASES = {
         {EXPIRY % "new": f"{14 * DAY + 3500}x200", EXPIRY % "none": "0x200"},
         {EXPIRY % "new": f"{14 * DAY + 7300}x200", EXPIRY % "none": "0x200"},
     ),
+    "KubeNodeReleaseWaitsLong": Case(
+        "13h",
+        {RELEASE_WAITS % "AwaitingApproval": "0+600x80"},
+        {
+            RELEASE_WAITS % "Baking": "0+600x80",
+            RELEASE_WAITS % "ClustersFailed": "0+600x80",
+            RELEASE_PAUSED % "ClustersFailed": "1x80",
+            RELEASE_WAITS % "NotHealthyYet": "0+600x60 0+600x20",
+        },
+        ({"release": "r", "reason": "AwaitingApproval"},),
+        every="10m",
+    ),
+    "KubeNodeReleasePaused": Case(
+        "5m",
+        {RELEASE_PAUSED % "HealthTimeout": "1x10"},
+        {RELEASE_PAUSED % "User": "1x10"},
+        ({"release": "r", "reason": "HealthTimeout"},),
+    ),
+    "KubeNodeReleaseMemberUnreachable": Case(
+        "15m",
+        {RELEASE_LOST: "0 2x30"},
+        {RELEASE_LOST: "2x8 0x2 2x20"},
+        ({"release": "r"},),
+    ),
     "KubeNodeMemberCredentialsExpired": Case(
         "2h", {EXPIRY % "new": "6600x200", EXPIRY % "none": "0x200"}, {EXPIRY % "new": "7300x200"}
     ),
@@ -362,7 +389,12 @@ OF_SOURCES = {"kubenode_hostdoctor_looks_total"}
 """Metrics that exist where sources of events are configured; none of this test."""
 OF_FLEETS = {f"{D}_fleet_silent"}
 """Metrics that have series only while a cluster of a fleet is silent; this test has no fleet."""
-OF_CAPTAIN = {"kubenode_captain_first_expiry_timestamp_seconds"}
+OF_CAPTAIN = {
+    "kubenode_captain_first_expiry_timestamp_seconds",
+    "kubenode_captain_release_waiting_seconds",
+    "kubenode_captain_release_paused",
+    "kubenode_captain_release_unreachable_clusters",
+}
 """Metrics of Captain, which does not run in this test."""
 MADE_LATER = {f"{D}_ask_seconds_bucket"} | OF_SOURCES | OF_FLEETS | OF_CAPTAIN
 """Metrics of alerts that have no series yet in the cluster of this test."""

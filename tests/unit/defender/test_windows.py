@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.defender_core import Core, a_policy, an_ask
 
-from defender.decision.limits.windows import next_change
 from defender.server.calendar import next_edges
+from kubenode.api.recurrence import next_change
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
 from kubenode.api.v1alpha1.defenderpolicy import Window
 

@@ -11,13 +11,13 @@ from support.clock import T0
 from support.remedy_builders import FAULTY, HEALED, RESTART, TELL, a_job, granted, seen
 from support.replay_world import REBOOT, a_rule, a_world, after, ages, at, feed, sick
 
+from kubenode.api.recurrence import inside, opens_at
 from kubenode.api.v1alpha1 import JobPhase, Reason
 from kubenode.api.v1alpha1.window import TimeWindow, Weekday
 from remedy.job.model import CloseReason, JobAct, JobActResult
 from remedy.job.step import step
 from remedy.job.wake import requeue_at
 from rules.checks import check
-from rules.leaves.window import inside, opens_at
 from rules.rule import CompileError, RuleVersion
 from simulation.replay.world import heals
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.rules_builders import a_node, a_rule
 
+from kubenode.api.recurrence import inside
 from kubenode.api.v1alpha1 import Expression
 from kubenode.api.v1alpha1.window import TimeWindow, Weekday
 from rules.atoms import read
-from rules.leaves.window import inside
 from rules.program import compile_program
 from rules.truth import Truth
 
