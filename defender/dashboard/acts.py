@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from defender.dashboard.people import Person, Writers
 from defender.dashboard.views.pauses import OperatorAction
 from defender.dashboard.views.rollout import RolloutAction
 from defender.decision.pauses import CLUSTER, PausedScope, PauseOutcome
@@ -37,6 +36,7 @@ from kubenode.runtime.rollout_control import (
     undo_rollout,
     write_spec,
 )
+from kubenode.runtime.site.people import Person, Writers
 
 audit = logging.getLogger("defender.dashboard.audit")
 

@@ -7,16 +7,14 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 
-from defender.dashboard.acts import OperatorActions
+from defender.dashboard.acts import OperatorActions, audit
 from defender.dashboard.app import Site
-from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.leases import LeaseReader
-from defender.dashboard.live import Hub
 from defender.dashboard.machine import RolloutMachine
-from defender.dashboard.people import IdentityProvider, Proxy, Writers
-from defender.dashboard.posts import Entrance, FormHandlers
+from defender.dashboard.posts import FormHandlers
 from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
+from defender.dashboard.rights import rights_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import SceneBuilder
 from defender.service import Defender
@@ -29,8 +27,12 @@ from kubenode.runtime.kube.objects import structs
 from kubenode.runtime.process import Part
 from kubenode.runtime.serverlimits import DEFAULT, HttpLimits
 from kubenode.runtime.site.attempts import LoginAttempts
+from kubenode.runtime.site.entrance import Entrance
+from kubenode.runtime.site.live import Hub
+from kubenode.runtime.site.people import IdentityProvider, Proxy, Writers
 from kubenode.runtime.site.seals import seal_from
 from kubenode.runtime.site.signouts import NAME, SignOuts
+from kubenode.runtime.site.visitors import VisitorAuthenticator
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.webserver import WebServer
 
@@ -102,10 +104,10 @@ class Dashboard:
         shared = ConfigMapStore(kube, NAME, self.settings.namespace)
         self.sign_outs = SignOuts(shared if self.settings.key_file else None, clock)
         proxy, link = self.settings.proxy, self.settings.link
-        doors = VisitorAuthenticator(gate, seal, clock, proxy, self.sign_outs, link)
+        doors = VisitorAuthenticator(gate, seal, clock, proxy, self.sign_outs, rights_of, link)
         acts = OperatorActions(writers, clock)
         site = Site(self.board, self.hub, doors, renderer, kube, acts)
-        entrance, desk = Entrance(site, LoginAttempts()), FormHandlers(site, acts, clock)
+        entrance, desk = Entrance(site, LoginAttempts(), audit), FormHandlers(site, acts, clock)
         self.app: Starlette = site.app([*entrance.routes(), *desk.routes()])
         self.server = DashboardServer(self.app, self.settings, self.hub.close)
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender
@@ -14,6 +13,7 @@ from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as
 from kubenode.runtime.process import CannotStart, Part
+from kubenode.runtime.site.people import Proxy, Writers, networks
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.files import FileKeeper, PemFiles
 

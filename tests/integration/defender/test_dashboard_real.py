@@ -15,16 +15,16 @@ from support.dashboard_world import JOBS, POLICIES, ROLLOUTS, a_job, a_rollout, 
 from support.remedy_cluster import install_crds
 from support.running import until
 
-from defender.dashboard.people import Person, Proxy, Via, Writers, networks
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.server.auth.identity import Identity
 from defender.server.node_events import read_node_events
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, Unauthorized
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.kube.official import connect, connect_as
+from kubenode.runtime.site.people import Person, Proxy, Via, Writers, networks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
