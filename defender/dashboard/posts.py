@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from defender.dashboard.acts import ActionOutcome, OperatorActions
+from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
 from defender.dashboard.forms import sentence, wanted_pause
 from defender.dashboard.rights import Rights
@@ -15,6 +15,7 @@ from defender.decision.pauses import PausedScope, describe_unmatched, read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.site.browser import WebRefusal, root
+from kubenode.runtime.site.outcomes import ActionOutcome
 from kubenode.runtime.site.visitors import Visit
 
 Fields = dict[str, str]
