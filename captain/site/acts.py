@@ -1,0 +1,76 @@
+"""What people do with releases. Each act is written as the person, by the code of the command."""
+
+import logging
+
+from captain.site.views.actions import STATES, ReleaseAction
+from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.errors import KubeError
+from kubenode.runtime.release_control import (
+    ReleaseObjection,
+    StopNotObserved,
+    approve_stage,
+    change_state,
+    resume_release,
+)
+from kubenode.runtime.site.outcomes import ActionOutcome, describe_failure
+from kubenode.runtime.site.people import Person, Writers
+
+audit = logging.getLogger("captain.site.audit")
+OBSERVED_SECONDS = 10.0
+"""Time for Captain's leader to observe a pause while a person waits for the page."""
+OUTCOMES = {
+    ReleaseAction.PAUSE: "is paused: nothing more is written until somebody resumes it.",
+    ReleaseAction.RESUME: "goes on.",
+    ReleaseAction.ROLLBACK: "is rolled back: each cluster gets back what stood there before.",
+    ReleaseAction.ABORT: "is aborted: nothing more is written, and nothing is restored.",
+}
+
+
+class ReleaseActions:
+    """Carries out and logs the acts of people."""
+
+    def __init__(self, writers: Writers, clock: Clock) -> None:
+        self._writers, self._clock = writers, clock
+
+    async def act(
+        self, who: Person, name: str, action: ReleaseAction, stage: str = ""
+    ) -> ActionOutcome:
+        """Approve `stage` of a release, or change its state."""
+        try:
+            async with self._writers.of(who) as kube:
+                done = await carry_out(kube, who, name, action, stage)
+        except KubeError as error:
+            done = ActionOutcome(describe_failure(error, who), good=False)
+        what = " ".join(
+            filter(None, (action.lower(), f"release {name}", stage and f"stage {stage}"))
+        )
+        extra = {"who": who.name, "via": who.via.value, "what": what}
+        audit.info("act of a person", extra={**extra, "done": done.good, "result": done.text})
+        return done
+
+
+async def carry_out(
+    kube: Kube, who: Person, name: str, action: ReleaseAction, stage: str
+) -> ActionOutcome:
+    """Carry out the action with the credentials of `kube`. Raises KubeError."""
+    try:
+        match action:
+            case ReleaseAction.APPROVE:
+                new = await approve_stage(kube, name, stage, who.name)
+                text = f"stage {stage} {'is' if new else 'was already'} approved."
+            case ReleaseAction.RESUME:
+                await resume_release(kube, name, OBSERVED_SECONDS)
+                text = OUTCOMES[action]
+            case _:
+                await change_state(kube, name, STATES[action])
+                text = OUTCOMES[action]
+    except ReleaseObjection as error:
+        return ActionOutcome(f"Release {name}: {error}. Nothing was written.", good=False)
+    except StopNotObserved:
+        text = (
+            f"Release {name} is paused, and Captain has not observed that yet. Press Resume again"
+            " in a minute; if that does not help, see whether it runs."
+        )
+        return ActionOutcome(text, good=False)
+    return ActionOutcome(f"Release {name}: {text}")
