@@ -3,6 +3,8 @@
 The caches are filled on each replica. Decisions and acts need the lease.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,6 +20,8 @@ from kubenode.api.v1alpha1 import (
     MachineComponent,
     MachineComponentSet,
     MachineSet,
+    NodeClass,
+    NodeSet,
     RemedyOperationJob,
 )
 from kubenode.runtime.audit import SILENT, Audit
@@ -101,6 +105,7 @@ class SharedCaches:
     restored: returns why destructive acts are frozen after a restore of etcd, "" if they are not.
     permit_reader: reads a Permit before an act. None: from the API server.
     informer: makes informers. `Informers` shares them with other parts of the process.
+    creation_locks: by class, held while a Machine is created, because the class has limits.
     """
 
     def __init__(
@@ -127,6 +132,8 @@ class SharedCaches:
         self.machines = self._custom(Machine)
         self.classes = self._custom(MachineClass)
         self.machine_sets = self._custom(MachineSet)
+        self.node_classes = self._custom(NodeClass)
+        self.node_sets = self._custom(NodeSet)
         self.components = self._custom(MachineComponent)
         self.component_sets = self._custom(MachineComponentSet)
         self.nodes: Informer[Node] = informer(
@@ -162,6 +169,7 @@ class SharedCaches:
             restored,
         )
         self.leases.add_handler(self.meltdown.lease_changed)
+        self.creation_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._alive: list[Controller] = []
         self.lifesigns.wake = self._woken
         self.recorder = EventRecorder(kube, COMPONENT, clock)
@@ -172,6 +180,8 @@ class SharedCaches:
             self.machines,
             self.classes,
             self.machine_sets,
+            self.node_classes,
+            self.node_sets,
             self.components,
             self.component_sets,
             self.nodes,

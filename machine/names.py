@@ -28,6 +28,8 @@ HANDS_OFF = "kubenode.io/hands-off"
 PRESERVED = "kubenode.io/preserved"
 """Annotation of a failed Machine: the time until which it is kept for inspection, besides the set.
 """
+NODE_CLASS, NODE_SET = "kubenode.io/node-class", "kubenode.io/node-set"
+"""Labels of a Node and its Machine: their NodeClass, and their NodeSet if they belong to one."""
 LEASES = "kubenode-agents"
 """Namespace of the agents' Leases."""
 COMPONENTS = "kubenode-components"

@@ -38,6 +38,8 @@ from machine.machine.controller import wired
 from machine.machineclass.controller import MachineClasses
 from machine.machineset.controller import MachineSets
 from machine.metrics import MachineCollector, MachineMetrics
+from machine.nodesets.controller import NodeClasses, NodeSets
+from machine.nodesets.nodes import NodeMachines
 from machine.orphans.collector import Orphans
 from machine.orphans.sightings import Sightings
 from machine.secretaccess.controller import SecretAccess
@@ -137,6 +139,9 @@ class MachineOperator:
         on_wake.append(wake_by_name(Machine.resource.kind, lambda name: self.life.queue.add(name)))
         self.machine_sets = MachineSets(ground, self.disruptions)
         on_wake.append(self.machine_sets.wake)
+        self.node_classes, self.node_sets = NodeClasses(ground), NodeSets(ground)
+        self.node_machines = NodeMachines(ground, self.disruptions)
+        on_wake.append(self.node_machines.wake)
         sightings = Sightings()
         self.classes = MachineClasses(ground, provisioning.instances, sightings)
         self.orphans = Orphans(ground, provisioning, sightings, ground.settings.scan)
@@ -182,6 +187,9 @@ class MachineOperator:
             self.life,
             self.machine_sets.controller,
             self.classes.controller,
+            self.node_classes.controller,
+            self.node_sets.controller,
+            self.node_machines.controller,
             self.components.controller,
             self.secret_access.controller,
             *self.component_sets.parts,

@@ -273,7 +273,9 @@ class RemedyOperator:
         self.job = self._jobs(permits, JobMetrics(registry))
         kind = RemedyOperationJob.resource.kind
         self.wakes = HolderWakes("wakes", permits, wake_by_name(kind, self._wake))
-        self.reports = RuleStatusReporter(kube, informers.remediers, self.rules, clock, fence)
+        self.reports = RuleStatusReporter(
+            kube, informers.remediers, self.rules, clock, fence, self.records
+        )
         self.reporter = self._reporter()
         self.teller = self._teller()
         self.unreadable = self._unreadable()

@@ -20,6 +20,14 @@ def demo(
     port: int,
     seed_history: str | None,
 ) -> None:
+    from simulation.demo.scenarios import RELEASE
+
+    if scenario == RELEASE:
+        from simulation.demo.release.main import ReleaseDemoOptions, run_release_demo
+
+        flags = {"--nodes": nodes, "--seed": seed, "--speed": speed, "--seed-history": seed_history}
+        run_release_demo(ReleaseDemoOptions.of(flags, lasts=lasts, json=json, port=port))
+        return
     from simulation.demo.main import Options
     from simulation.demo.main import demo as start
 

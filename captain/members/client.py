@@ -44,9 +44,14 @@ class RemoteMember:
     async def read(self, kind: str, name: str) -> Object | None:
         return await call_member(self._name, _read(self._connect(), kind, name))
 
+    async def list_all(self, kind: str) -> list[Object]:
+        return await call_member(self._name, _list(self._connect(), kind))
+
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> Object:
         query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
         path, body = path_of(obj["kind"], obj["metadata"]["name"]), _as_intent(obj)
+        if version := obj["metadata"].get("resourceVersion"):
+            body["metadata"]["resourceVersion"] = version
         return await call_member(self._name, _apply(self._connect(), path, body, query))
 
     async def replace(self, obj: Mapping[str, Any], *, manager: str) -> Object:
@@ -75,6 +80,15 @@ async def _read(kube: Kube, kind: str, name: str) -> Object | None:
         return await kube.get(path_of(kind, name))
     except NotFound:
         return None
+
+
+async def _list(kube: Kube, kind: str) -> list[Object]:
+    try:
+        answer = await kube.get(path_of(kind))
+    except NotFound:
+        return []
+    items = answer.get("items")
+    return items if isinstance(items, list) else []
 
 
 async def _apply(kube: Kube, path: str, body: Object, query: Mapping[str, str]) -> Object:

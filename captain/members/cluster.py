@@ -40,9 +40,14 @@ class Member(Protocol):
         """Read an object live. None if it does not exist or the member serves no such kind."""
         ...
 
+    async def list_all(self, kind: str) -> list[dict[str, Any]]:
+        """Read all objects of a kind live. Empty if the member serves no such kind."""
+        ...
+
     async def apply(self, obj: Mapping[str, Any], *, manager: str, force: bool) -> dict[str, Any]:
         """Apply an object on the server and return it. Fields of the server are left out.
 
+        obj: with metadata.resourceVersion, an object of another version raises Conflict.
         force: take over fields of other field managers; else they raise Conflict.
         """
         ...

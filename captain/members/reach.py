@@ -25,7 +25,8 @@ REMEDIES = {
     MemberReason.TIMEOUT: "check the network between Captain and the member",
     MemberReason.REFUSED: "check `server` of the kubeconfig, and that the API server runs",
     MemberReason.UNTRUSTED_CERTIFICATE: "renew `certificate-authority-data` of the kubeconfig",
-    MemberReason.UNAUTHORIZED: "renew the credentials with `kubenode member import`",
+    MemberReason.UNAUTHORIZED: "renew the credentials with `kubenode member renew`, or with"
+    " `kubenode member import`",
     MemberReason.FORBIDDEN: "restore the rights with `kubenode member import`",
     MemberReason.SERVER_ERROR: "check the API server of the member",
 }

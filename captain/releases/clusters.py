@@ -11,11 +11,12 @@ from typing import TypeVar
 
 from captain.members.cluster import Member, Members, MemberUnreachable
 from captain.releases.content import Raw, build_restored
-from captain.releases.health import read_relapsed
+from captain.releases.health import find_unreadable, list_open_breakers, read_relapsed
 from captain.releases.model import ClusterResult, MemberObservation
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
     OnConflict,
+    PayloadKind,
     PayloadObject,
     ReleaseReason,
     ReleaseStatus,
@@ -39,12 +40,17 @@ class ReleaseClusters:
         self._members, self._fence = members, fence
 
     async def observe(
-        self, payload: Sequence[PayloadObject], names: Iterable[str]
+        self, payload: Sequence[PayloadObject], names: Iterable[str], *, breakers: bool
     ) -> Mapping[str, MemberObservation]:
-        """Read the objects of the payload in each cluster."""
-        return await _gather(names, lambda name: self._observe(name, payload))
+        """Read the objects of the payload in each cluster.
 
-    async def _observe(self, name: str, payload: Sequence[PayloadObject]) -> MemberObservation:
+        breakers: read the breakers of Kube Defender too.
+        """
+        return await _gather(names, lambda name: self._observe(name, payload, breakers))
+
+    async def _observe(
+        self, name: str, payload: Sequence[PayloadObject], breakers: bool
+    ) -> MemberObservation:
         member = self._members.get(name)
         if member is None:
             return MemberObservation(REMOVED)
@@ -52,24 +58,32 @@ class ReleaseClusters:
             objects = {
                 each.key: await member.read(each.kind, each.metadata.name) for each in payload
             }
+            policies = await member.list_all(PayloadKind.DEFENDER_POLICY) if breakers else ()
         except MemberUnreachable as error:
             return MemberObservation(str(error))
         except KubeError as error:
             return MemberObservation(f"member {name} does not answer as an API server: {error}")
-        return MemberObservation(objects=objects)
+        for wanted in payload:
+            live = objects[wanted.key]
+            if live is not None and (text := find_unreadable(wanted.kind, live)):
+                return MemberObservation(f"member {name}: {wanted.key} is not readable: {text}")
+        return MemberObservation(objects=objects, breakers=list_open_breakers(policies))
 
-    async def apply(self, release: Release, names: Iterable[str]) -> Mapping[str, ClusterResult]:
-        """Apply the payload in each cluster."""
+    async def apply(
+        self, release: Release, intents: Mapping[str, Sequence[Raw]]
+    ) -> Mapping[str, ClusterResult]:
+        """Apply the objects in each cluster."""
 
         async def write(member: Member) -> ClusterResult:
-            lives = [await self._apply(member, release, each) for each in release.spec.payload]
+            objects = intents[member.name]
+            lives = [await self._apply(member, release, each) for each in objects]
             return ClusterResult(sum(map(read_relapsed, lives)))
 
-        return await _gather(names, lambda name: self._write(name, write))
+        return await _gather(intents, lambda name: self._write(name, write))
 
-    async def _apply(self, member: Member, release: Release, wanted: PayloadObject) -> Raw:
+    async def _apply(self, member: Member, release: Release, obj: Raw) -> Raw:
         self._fence.check()
-        obj, force = wanted.to_dict(), release.spec.on_conflict is OnConflict.FORCE
+        force = release.spec.on_conflict is OnConflict.FORCE
         try:
             return await member.apply(obj, manager=MANAGER, force=force)
         except Conflict as error:

@@ -3,18 +3,21 @@
 The order in a stage:
 
 - approve: a stage with approval Before starts when a person has approved it.
-- observe: each cluster that was changed is judged by its own objects.
+- observe: each cluster that was changed is judged by its own objects. Rules that need evidence are
+  in DryRun until it is complete, and are then applied once more (captain.releases.enforcement).
 - stop: at `maxFailures` the release stops or rolls back, and changes nothing more.
-- start: clusters in their order, at most `maxConcurrency` at once. What stood there before is
+- start: clusters in their order, at most `maxConcurrency` at once, and none while repairs need the
+  budget of a cluster, if the stage says so. What stood there before is
   stored with phase Applying, before the first write.
 - bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from captain.releases.content import compute_digest, extract_content
+from captain.releases.enforcement import ClusterRules, is_approved
 from captain.releases.health import ClusterHealth, judge_cluster
 from captain.releases.model import (
     EVIDENCE_LENGTH,
@@ -32,6 +35,7 @@ from kubenode.api.share import share_of
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
     PREVIOUS_LENGTH,
+    ApprovalSubject,
     ClusterPhase,
     PreviousContent,
     ReleaseCluster,
@@ -104,15 +108,20 @@ class StageMove:
     def _is_approved(self, stage: ReleaseStage) -> bool:
         if self.settings.approval is StageApproval.NONE:
             return True
-        return any(each.stage == stage.name for each in self.release.spec.approvals)
+        return is_approved(self.release, stage.name, ApprovalSubject.START)
 
     def _store(self, stage: ReleaseStage) -> ReleaseDecision:
-        applies = [
-            cluster.name
+        applies = {
+            cluster.name: self._rules(cluster).build_objects(observation.objects)
             for cluster in stage.clusters
-            if cluster.phase is ClusterPhase.APPLYING and cluster.unreachable_since is None
-        ]
+            if cluster.phase is ClusterPhase.APPLYING
+            and cluster.unreachable_since is None
+            and (observation := self.world.observations.get(cluster.name)) is not None
+        }
         return ReleaseDecision(replace_stage(self.status, stage), applies)
+
+    def _rules(self, cluster: ReleaseCluster) -> ClusterRules:
+        return ClusterRules.of(self.release, self.status, self.settings, cluster)
 
     # -- observe ----------------------------------------------------------------------------------
 
@@ -131,10 +140,16 @@ class StageMove:
         if cluster.unreachable_since is not None:
             changes = {"unreachable_since": None, "reason": None, "evidence": ""}
             cluster = cluster.model_copy(update=changes)
+        rules, objects = self._rules(cluster), observation.objects
+        if cluster.phase is ClusterPhase.APPLYING:
+            return rules.recheck(objects)
         if cluster.phase not in (ClusterPhase.VERIFYING, ClusterPhase.SUCCEEDED):
             return cluster
-        payload = self.release.spec.payload
-        return _apply_health(cluster, judge_cluster(payload, cluster.relapsed, observation.objects))
+        health = judge_cluster(rules.payload, cluster.relapsed, objects)
+        cluster = _apply_health(cluster, health)
+        if cluster.phase is not ClusterPhase.SUCCEEDED:
+            return cluster
+        return replace(rules, cluster=cluster).judge(objects, self.world.now)
 
     def _judge_unreachable(self, cluster: ReleaseCluster, why: str) -> ReleaseCluster:
         since = cluster.unreachable_since or self.world.now
@@ -174,13 +189,28 @@ class StageMove:
     # -- start ------------------------------------------------------------------------------------
 
     def _start(self, stage: ReleaseStage) -> ReleaseStage:
+        stage, hold = _end_holds(stage), self._find_hold(stage)
         for cluster in list(list_startable(stage, self.settings)):
             observation = self.world.observations.get(cluster.name)
-            if observation is not None and not observation.unreachable:
+            if observation is None or observation.unreachable:
+                continue
+            changes: dict[str, object] = {
+                "reason": ReleaseReason.REPAIRS_NEED_BUDGET,
+                "evidence": hold[:EVIDENCE_LENGTH],
+            }
+            if not hold:
                 previous = cluster.previous or self._record(observation)
                 changes = {"phase": ClusterPhase.APPLYING, "previous": previous}
-                stage = replace_cluster(stage, cluster.model_copy(update=changes))
+            stage = replace_cluster(stage, cluster.model_copy(update=changes))
         return stage
+
+    def _find_hold(self, stage: ReleaseStage) -> str:
+        """Return why no cluster starts now, "" if one may."""
+        for cluster in stage.clusters:
+            observation = self.world.observations.get(cluster.name)
+            if observation is not None and observation.breakers:
+                return f"{cluster.name}: {observation.breakers[0]}"
+        return ""
 
     def _record(self, observation: MemberObservation) -> str:
         """Store what stands in the cluster now and return its digest.
@@ -227,6 +257,15 @@ class StageMove:
         if cluster.unreachable_since is not None:
             return self.settings.on_unreachable is not OnUnreachable.SKIP
         return cluster.reason is not None or cluster.name not in self.world.observations
+
+
+def _end_holds(stage: ReleaseStage) -> ReleaseStage:
+    """Return the stage without the reasons of an earlier hold."""
+    for cluster in stage.clusters:
+        if cluster.reason is ReleaseReason.REPAIRS_NEED_BUDGET:
+            changes = {"reason": None, "evidence": ""}
+            stage = replace_cluster(stage, cluster.model_copy(update=changes))
+    return stage
 
 
 def list_startable(stage: ReleaseStage, settings: PipelineStage) -> Iterator[ReleaseCluster]:

@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from captain.releases.content import Raw, list_differences
 from captain.releases.model import EVIDENCE_LENGTH
 from kubenode.api.meta import Condition
 from kubenode.api.names import list_first
 from kubenode.api.readiness import Progress, Readiness, read_progress
+from kubenode.api.v1alpha1.defenderpolicy import BreakerState, DefenderPolicyStatus
 from kubenode.api.v1alpha1.release import (
+    PayloadKind,
     PayloadObject,
     ReleaseReason,
 )
@@ -16,6 +20,8 @@ from kubenode.api.v1alpha1.release import (
 SHOWN = 3
 """Differences of an object that a text names before the rest is counted."""
 DRIFT_LENGTH = 512
+MOST_COUNTED = 10_000_000
+"""Largest number that a member's status is believed to count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,31 @@ def find_drift(wanted: PayloadObject, objects: Mapping[str, Raw | None]) -> str:
     return f"{wanted.key} was changed at {list_first(paths, SHOWN)}" if paths else ""
 
 
+def find_unreadable(kind: str, live: Raw) -> str:
+    """Return why an answer of a member is no object of its kind, "" if it is.
+
+    A member may answer with anything. It must not stop the release in other clusters.
+    """
+    if not all(isinstance(live.get(part, {}), Mapping) for part in ("metadata", "spec", "status")):
+        return "metadata, spec and status must be objects"
+    try:
+        read_readiness(kind, live)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return str(error)
+    return ""
+
+
 def read_relapsed(live: Raw) -> int:
     """Return the number of jobs for a relapse that a rule counts, 0 for other kinds."""
-    return int((live.get("status", {}).get("jobs") or {}).get("relapsed", 0))
+    return read_count(live, "jobs", "relapsed")
+
+
+def read_count(live: Raw, part: str, name: str) -> int:
+    """Return a number of the status, 0 if there is none, and at most MOST_COUNTED."""
+    status = live.get("status")
+    counts = status.get(part) if isinstance(status, Mapping) else None
+    count = counts.get(name) if isinstance(counts, Mapping) else None
+    return max(0, min(count, MOST_COUNTED)) if isinstance(count, int) else 0
 
 
 def read_readiness(kind: str, live: Raw) -> Readiness:
@@ -86,6 +114,26 @@ def read_readiness(kind: str, live: Raw) -> Readiness:
         status.get("observedGeneration", 0),
     )
     return read_progress(kind, generation, observed, conditions)
+
+
+def list_open_breakers(policies: Iterable[Raw]) -> list[str]:
+    """Return the breakers in the status of DefenderPolicies that are not closed, as texts.
+
+    A policy that cannot be read counts as one.
+    """
+    return [text for policy in policies for text in _list_open(policy)]
+
+
+def _list_open(policy: Raw) -> Iterator[str]:
+    try:
+        name = f"{PayloadKind.DEFENDER_POLICY}/{policy['metadata']['name']}"
+        status = DefenderPolicyStatus.model_validate(policy.get("status") or {}, extra="ignore")
+    except (AttributeError, LookupError, TypeError, ValidationError):
+        yield f"a {PayloadKind.DEFENDER_POLICY} cannot be read"
+        return
+    for breaker in status.breaker:
+        if breaker.state is not BreakerState.CLOSED:
+            yield f"{name}: breaker {breaker.scope} is {breaker.state}: {breaker.why}".rstrip(": ")
 
 
 def _describe(answers: Iterable[tuple[str, Readiness]], progress: Progress) -> Iterator[str]:

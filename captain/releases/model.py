@@ -28,10 +28,13 @@ class MemberObservation:
 
     unreachable: why the cluster cannot be read; "" if it was read.
     objects: the objects by KIND/NAME; None for one that does not exist.
+    breakers: breakers of Kube Defender that are not closed, as texts. Read if the stage waits for
+        repairs.
     """
 
     unreachable: str = ""
     objects: Mapping[str, Raw | None] = field(default_factory=dict)
+    breakers: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,12 @@ class ReleaseWorld:
 class ReleaseDecision:
     """The next status, and what to write to clusters once that status is stored.
 
-    applies: clusters in which the payload is applied.
+    applies: objects to apply, by cluster.
     restores: clusters in which the previous objects are restored.
     """
 
     status: ReleaseStatus
-    applies: Sequence[str] = ()
+    applies: Mapping[str, Sequence[Raw]] = field(default_factory=dict)
     restores: Sequence[str] = ()
 
 

@@ -14,7 +14,7 @@ from captain.releases.clusters import ReleaseClusters
 from captain.releases.conflicts import find_blocker
 from captain.releases.decision import decide, returns_after_end
 from captain.releases.model import Labels, ReleaseDecision, ReleaseWorld
-from captain.releases.results import list_observed, record_results
+from captain.releases.results import list_observed, record_results, waits_for_repairs
 from kubenode.api.v1alpha1 import Release, ReleasePipeline
 from kubenode.api.v1alpha1.release import ReleasePhase, ReleaseReason, ReleaseStatus
 from kubenode.runtime.clock import Clock
@@ -23,7 +23,14 @@ from kubenode.runtime.controller.result import DONE, Result
 POLL_SECONDS = 3.0
 """Interval of reads while clusters change."""
 SLOW_POLL_SECONDS = 20.0
-"""Interval of reads while a release bakes or waits for others."""
+"""Interval of reads while a release bakes, or waits for others or for evidence."""
+
+SLOW_REASONS = (
+    ReleaseReason.EVIDENCE_MISSING,
+    ReleaseReason.AWAITING_APPROVAL,
+    ReleaseReason.REPAIRS_NEED_BUDGET,
+)
+"""Reasons that last for minutes to days."""
 
 
 class ReleaseStore(Protocol):
@@ -80,11 +87,13 @@ class ReleaseReconciler:
 
     async def _decide(self, release: Release) -> ReleaseDecision:
         others = await self._store.list_all() if needs_start(release) else ()
-        payload = release.spec.payload
+        observations = await self._clusters.observe(
+            release.spec.payload, list_observed(release), breakers=waits_for_repairs(release)
+        )
         world = ReleaseWorld(
             labels=self._labels(),
             pipeline=self._find_pipeline(release.spec.pipeline_ref),
-            observations=await self._clusters.observe(payload, list_observed(release)),
+            observations=observations,
             blocker=find_blocker(release, others),
             now=self._clock.now(),
         )
@@ -112,7 +121,8 @@ def find_requeue(status: ReleaseStatus, now: datetime) -> Result:
         return DONE
     if status.phase.ended and not waits:
         return DONE
-    if status.phase in (ReleasePhase.RUNNING, ReleasePhase.ROLLING_BACK):
+    runs = status.phase in (ReleasePhase.RUNNING, ReleasePhase.ROLLING_BACK)
+    if runs and status.reason not in SLOW_REASONS:
         return Result(timedelta(seconds=POLL_SECONDS))
     seconds = SLOW_POLL_SECONDS
     if status.phase is ReleasePhase.BAKING:

@@ -22,6 +22,7 @@ from kubenode.api.v1alpha1.release import (
     ReleaseStatus,
     StagePhase,
 )
+from kubenode.api.v1alpha1.releasepipeline import OnRepairs
 
 
 def list_observed(release: Release) -> list[str]:
@@ -33,6 +34,17 @@ def list_observed(release: Release) -> list[str]:
     if state is ReleaseState.ROLLBACK or status.rollback is not None:
         return [] if ended and not returns_after_end(release) else _names(list_unrestored(status))
     return [] if ended or status.stop is not None else _names(_list_forward(status))
+
+
+def waits_for_repairs(release: Release) -> bool:
+    """Return whether the current stage waits while repairs need the budget of a cluster."""
+    status = release.status
+    stage, snapshot = find_stage(status.stages), status.snapshot
+    stages = snapshot.stages if snapshot is not None else ()
+    return any(
+        stage is not None and each.name == stage.name and each.on_repairs is OnRepairs.WAIT
+        for each in stages
+    )
 
 
 def _names(clusters: Iterator[ReleaseCluster]) -> list[str]:

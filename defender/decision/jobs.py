@@ -27,11 +27,14 @@ class JobRemedier(msgspec.Struct, rename="camel", frozen=True):
 
 
 class Evidence(msgspec.Struct, rename="camel", frozen=True):
-    """A fact of a job's trigger. `source` is who reported it, such as `NPD`, `Provider` or
-    `Probe`.
+    """A fact of a job's trigger.
+
+    value: whether it held; None: not known.
+    source: who reported it, such as `NPD`, `Provider` or `Probe`.
     """
 
     atom: str = ""
+    value: bool | None = None
     source: str = ""
 
 
@@ -39,6 +42,11 @@ class JobTrigger(msgspec.Struct, rename="camel", frozen=True):
     first_true: datetime | None = None
     facts: tuple[Evidence, ...] = ()
     explanation: str = ""
+
+    @property
+    def summary(self) -> str:
+        """Return the evidence that held, in one sentence; of a job of a person, their words."""
+        return "; ".join(fact.atom for fact in self.facts if fact.value) or self.explanation
 
 
 class JobRung(msgspec.Struct, rename="camel", frozen=True):

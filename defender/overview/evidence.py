@@ -11,10 +11,20 @@ from kubenode.api.v1alpha1.ladder import Step
 from kubenode.api.v1alpha1.leaves import Expression
 from rules.leaves.describe import describe
 
+ABBREVIATIONS = {
+    **{word: word.upper() for word in ("cni", "cpu", "cri", "dns", "gpu", "io", "ipam", "lvm")},
+    **{word: word.upper() for word in ("ntp", "oom", "pid", "pleg", "raid", "rdma", "xfs", "xid")},
+    **{"apiserver": "API server", "cert": "certificate", "fd": "file descriptor"},
+    **{"dbe": "double-bit error", "fs": "file system", "gc": "garbage collection"},
+    **{"hw": "hardware", "iface": "interface", "nic": "network interface", "storm": "fault storm"},
+}
+"""Words of fault classes that are written otherwise in a sentence."""
+
 
 def describe_fault(fault_class: str) -> str:
-    """Return a fault class in words: `kernel_deadlock` is `Kernel deadlock`."""
-    text = fault_class.replace("_", " ").replace("-", " ").strip()
+    """Return a fault class in words: `fs_readonly` is `File system readonly`."""
+    parts = fault_class.replace("_", " ").replace("-", " ").split()
+    text = " ".join(ABBREVIATIONS.get(part, part) for part in parts)
     return text[:1].upper() + text[1:]
 
 

@@ -42,8 +42,8 @@ def list_notices(
     for lease in leaderless:
         yield FleetNotice(
             "program", lease, f"The {TITLES[lease]} has no leader",
-            f"Nobody renews Lease {lease}: what this program does is not done.",
-            f"Start it: {COMMANDS[lease]}, or look why its pods do not run.",
+            f"Nobody renews Lease {lease}, so this program does no work.",
+            f"Start it: {COMMANDS[lease]}, or find out why its pods do not run.",
         )  # fmt: skip
     yield from _rollouts(rollouts)
     if agents.lacks:

@@ -56,6 +56,12 @@ class NodeSituation:
         """Whether the node has a fault for which there is no job and no dry run."""
         return bool(self.faults) and not (self.jobs or self.dry_runs)
 
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the node has a fault and jobs, of which none disrupts it or waits."""
+        busy = self.repairing or self.upgrading or self.person or self.on_hold
+        return bool(self.faults and self.jobs) and not busy
+
 
 @dataclass(frozen=True, slots=True)
 class NodeEvidence:

@@ -28,7 +28,8 @@ class FleetSummary:
     since: start of the oldest present fault, None if it is not known.
     faults: (name of a fault, nodes), the most frequent first.
     causes: what the faults are inferred to come from.
-    person, on_hold: numbers of jobs. repairing, upgrading, would_repair, unattended: of nodes.
+    person, on_hold: numbers of jobs.
+    repairing, upgrading, would_repair, unattended, undisturbed: numbers of nodes.
     notices: what else a person must know, each with what to do.
     stale: why what is known is not current, "" if it is.
     """
@@ -44,6 +45,7 @@ class FleetSummary:
     upgrading: int = 0
     would_repair: int = 0
     unattended: int = 0
+    undisturbed: int = 0
     notices: tuple[FleetNotice, ...] = ()
     stale: str = ""
 
@@ -74,6 +76,8 @@ class FleetSummary:
             ("repairing", self.repairing, "node is being repaired", "nodes are being repaired"),
             ("dry-run", self.would_repair, "node would be repaired, but its rules are in DryRun",
              "nodes would be repaired, but their rules are in DryRun"),
+            ("undisturbed", self.undisturbed, "faulty node has a job that disrupts nothing now",
+             "faulty nodes have jobs that disrupt nothing now"),
             ("unattended", self.unattended, "faulty node has no job", "faulty nodes have no job"),
             ("upgrading", self.upgrading, "node is being upgraded", "nodes are being upgraded"),
         )  # fmt: skip
@@ -118,18 +122,22 @@ def summarize_fleet(situations: Iterable[NodeSituation], around: FleetSurroundin
         upgrading=sum(node.upgrading for node in nodes),
         would_repair=sum(bool(node.dry_runs) for node in nodes),
         unattended=sum(node.unattended for node in nodes),
+        undisturbed=sum(node.undisturbed for node in nodes),
         notices=tuple(list_notices(around.rules, around.rollouts, leaderless, around.agents)),
         stale=around.stale,
     )
 
 
 def list_inferred(rules: Iterable[RuleView]) -> list[str]:
-    """Return the facts about groups that rules infer now, such as a zone's network loss."""
+    """Return the facts about groups that rules infer now, such as a zone's network loss.
+
+    A fact about one node is a guard of other rules, not a cause of the faults of many.
+    """
     return [
         f"{rule.spec.infer.get('fact', rule.metadata.name)}"
         + (f" in {entry.group}" if entry.group else "")
         for rule in sorted(rules, key=lambda rule: rule.metadata.name)
-        if rule.spec.infer is not None
+        if rule.spec.infer is not None and rule.spec.infer.get("scope", "Node") != "Node"
         for entry in rule.status.inferred
         if entry.until is None and entry.value not in (False, "", 0)
     ]

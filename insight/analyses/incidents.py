@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, s
 from insight.analyses.moments import Moment, moments_of
 from insight.analyses.repair_outcomes import count_if
 from insight.analyses.selection import HistorySelection
-from insight.analyses.stage_times import SHADOWED
 from insight.store.schema import events, faults, instant, repairs
+from insight.store.stages import SHADOWED
 from kubenode.runtime.stream.model import (
     TYPES,
     JobClosed,

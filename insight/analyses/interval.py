@@ -5,8 +5,8 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, ColumnElement, cast
 
-DAY = 86_400_000
-"""Milliseconds."""
+from insight.store.schema import DAY
+
 MONDAY = 3 * DAY
 """1970 began on a Thursday, three days after a Monday."""
 

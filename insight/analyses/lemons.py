@@ -3,19 +3,21 @@
 A node is identified by cluster, name and UID: a new machine under an old name starts anew.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, case, func, select
+from sqlalchemy import BigInteger, Connection, Select, cast, func, select
 
+from insight.analyses.node_faults import FILTERS, IDENTITY, node_faults
 from insight.analyses.selection import HistorySelection
-from insight.store.schema import faults, instant, repairs
+from insight.analyses.sources import PeriodSources, find_sources
+from insight.store.rollup_schema import failure_days, failure_groups
+from insight.store.schema import instant, repairs
 
 MOST_NODES = 200
-IDENTITY = ("cluster", "node", "node_uid")
 Identity = tuple[str, str, str]
 
 
@@ -35,77 +37,104 @@ class LemonRow(msgspec.Struct, rename="camel", frozen=True):
     last: datetime
 
 
-def list_lemons(connection: Connection, selection: HistorySelection, least: int) -> list[LemonRow]:
-    """Return the nodes with at least `least` faults, the worst first, at most MOST_NODES."""
-    nodes = connection.execute(node_query(selection, least)).all()
-    if not nodes:
+class NodeSum(msgspec.Struct, frozen=True):
+    """Faults of one node in a period. first, last: milliseconds"""
+
+    identity: Identity
+    faults: int
+    relapses: int
+    first: int
+    last: int
+
+
+def list_lemons(
+    connection: Connection,
+    selection: HistorySelection,
+    least: int,
+    nodes: Sequence[NodeSum] | None = None,
+) -> list[LemonRow]:
+    """Return the nodes with at least `least` faults, the worst first, at most MOST_NODES.
+
+    nodes: those of the selection, if they are read already
+    """
+    every = sum_nodes(connection, selection) if nodes is None else nodes
+    worst = sorted(
+        (node for node in every if node.faults >= least),
+        key=lambda node: (-node.faults, -node.relapses, node.identity),
+    )[:MOST_NODES]
+    if not worst:
         return []
-    uids = [row.node_uid for row in nodes]
-    classes: dict[Identity, dict[str, int]] = defaultdict(dict)
-    for *identity, name, count in connection.execute(class_query(selection, uids)):
-        classes[_identity(identity)][name] = count
-    failures = {
-        _identity(identity): count
-        for *identity, count in connection.execute(failure_query(selection, uids))
-    }
-    return [_lemon(row, classes[_identity(row)], failures) for row in nodes]
+    sources, uids = find_sources(connection, selection), [node.identity[2] for node in worst]
+    classes = _count_classes(connection, sources, uids)
+    failures = _count_failures(connection, sources, uids)
+    return [_lemon(node, classes[node.identity], failures[node.identity]) for node in worst]
 
 
-def node_query(selection: HistorySelection, least: int) -> Select[*tuple[Any, ...]]:
-    count = func.count()
-    relapses = func.sum(case((faults.c.previous != "", 1), else_=0))
-    identity = [faults.c[name] for name in IDENTITY]
-    return (
-        select(*identity, count, relapses, func.min(faults.c.time), func.max(faults.c.time))
-        .where(selection.covers(faults))
-        .group_by(*identity)
-        .having(count >= least)
-        .order_by(count.desc(), relapses.desc(), *identity)
-        .limit(MOST_NODES)
-    )
+def sum_nodes(connection: Connection, selection: HistorySelection) -> list[NodeSum]:
+    """Return all nodes that had a fault."""
+    nodes = node_faults(find_sources(connection, selection))
+    identity = [nodes.c[name] for name in IDENTITY]
+    sums = (cast(func.sum(nodes.c[name]), BigInteger) for name in ("faults", "relapses"))
+    query = select(*identity, *sums, func.min(nodes.c.first), func.max(nodes.c.last))
+    return [
+        NodeSum((cluster, node, uid), *figures)
+        for cluster, node, uid, *figures in connection.execute(query.group_by(*identity))
+    ]
 
 
-def count_by_faults(connection: Connection, selection: HistorySelection) -> dict[int, int]:
+def count_by_faults(nodes: Iterable[NodeSum]) -> Counter[int]:
     """Return how many nodes had each number of faults, at least one."""
-    per_node = (
-        select(func.count().label("faults"))
-        .where(selection.covers(faults))
-        .group_by(*(faults.c[name] for name in IDENTITY))
-        .subquery()
-    )
-    query = select(per_node.c.faults, func.count()).group_by(per_node.c.faults)
-    return {count: nodes for count, nodes in connection.execute(query)}
+    return Counter(node.faults for node in nodes)
 
 
-def class_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
-    columns = [faults.c[name] for name in (*IDENTITY, "fault_class")]
-    return (
-        select(*columns, func.count())
-        .where(selection.covers(faults), faults.c.node_uid.in_(uids))
-        .group_by(*columns)
-        .order_by(*columns)
-    )
+def _count_classes(
+    connection: Connection, sources: PeriodSources, uids: Sequence[str]
+) -> dict[Identity, Counter[str]]:
+    nodes = node_faults(sources, ("fault_class",), uids=uids)
+    names = (*IDENTITY, "fault_class", "faults")
+    counts: dict[Identity, Counter[str]] = defaultdict(Counter)
+    for *identity, name, count in connection.execute(select(*(nodes.c[each] for each in names))):
+        counts[_identity(identity)][name] += int(count)
+    return counts
 
 
-def failure_query(selection: HistorySelection, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+def _count_failures(
+    connection: Connection, sources: PeriodSources, uids: Sequence[str]
+) -> Counter[Identity]:
+    counts: Counter[Identity] = Counter()
+    for query in (_failures_of_events(sources, uids), _failures_of_rollups(sources, uids)):
+        for *identity, count in connection.execute(query):
+            counts[_identity(identity)] += int(count)
+    return counts
+
+
+def _failures_of_events(sources: PeriodSources, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [repairs.c[name] for name in IDENTITY]
-    failed = repairs.c.phase == "Failed"
+    known = repairs.c.phase == "Failed", repairs.c.node_uid.in_(uids)
+    query = select(*columns, func.count()).where(sources.covers_events(repairs), *known)
+    return query.group_by(*columns)
+
+
+def _failures_of_rollups(sources: PeriodSources, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
+    columns = [failure_groups.c[name] for name in IDENTITY]
+    values = [(failure_groups.c[name], getattr(sources.selection, name)) for name in FILTERS]
     return (
-        select(*columns, func.count())
-        .where(selection.covers(repairs), failed, repairs.c.node_uid.in_(uids))
+        select(*columns, func.sum(failure_days.c.failed))
+        .join_from(failure_groups, failure_days, failure_days.c.group_id == failure_groups.c.id)
+        .where(
+            failure_groups.c.node_uid.in_(uids),
+            *(column == value for column, value in values if value),
+            sources.covers_days(failure_days),
+        )
         .group_by(*columns)
     )
 
 
-def _identity(row: Sequence[Any] | Row[*tuple[Any, ...]]) -> Identity:
+def _identity(row: Sequence[Any]) -> Identity:
     return row[0], row[1], row[2]
 
 
-def _lemon(
-    row: Row[*tuple[Any, ...]], classes: dict[str, int], failures: dict[Identity, int]
-) -> LemonRow:
-    cluster, node, uid, count, relapses, first, last = row
-    failed = failures.get((cluster, node, uid), 0)
-    return LemonRow(
-        cluster, node, uid, count, relapses, failed, classes, instant(first), instant(last)
-    )
+def _lemon(node: NodeSum, classes: dict[str, int], failed: int) -> LemonRow:
+    first, last = instant(node.first), instant(node.last)
+    counts = node.faults, node.relapses, failed
+    return LemonRow(*node.identity, *counts, dict(sorted(classes.items())), first, last)

@@ -4,20 +4,20 @@ Jobs in phase Shadowed are left out, because they did nothing. A job has relapse
 names it as its previous one. A job has escalated if it ended above its first rung.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Select, case, exists, func, select
+from sqlalchemy import ColumnElement, Connection, Select, case, func, select
 
+from insight.analyses.repair_sums import GroupDay, StageTime, read_repair_sums, stage_times
 from insight.analyses.selection import HistorySelection
-from insight.analyses.stage_times import STAGES, is_counted, stage_query
-from insight.store.schema import faults, repairs
+from insight.analyses.sources import PeriodSources, find_sources
+from insight.analyses.stage_times import is_counted, stage_query
+from insight.store.schema import repairs
+from insight.store.stages import STAGES, has_relapsed
 
-
-class StageTime(msgspec.Struct, frozen=True):
-    """Seconds that a stage took, over `jobs` jobs."""
-
-    jobs: int
-    p50: float
-    p95: float
+OUTCOMES = ("jobs", "succeeded", "failed", "relapsed", "escalated")
 
 
 class HealingRow(msgspec.Struct, rename="camel", frozen=True):
@@ -33,27 +33,40 @@ class HealingRow(msgspec.Struct, rename="camel", frozen=True):
 
 def summarize_healing(connection: Connection, selection: HistorySelection) -> list[HealingRow]:
     """Return the rows by rule and rung, in the order of their names."""
-    stages: dict[tuple[str, str], dict[str, StageTime]] = {}
-    for rule, rung, stage, jobs, p50, p95 in connection.execute(
-        stage_query(
-            selection, [repairs.c.rule.label("rule"), repairs.c.rung_name.label("rung")], STAGES
-        )
-    ):
-        times = StageTime(jobs, p50 / 1000, p95 / 1000)
-        stages.setdefault((rule, rung), {})[stage] = times
-    rows = connection.execute(outcome_query(selection)).all()
-    return [
-        HealingRow(
-            rule, rung, jobs, succeeded, failed, relapsed, escalated, stages.get((rule, rung), {})
-        )
-        for rule, rung, jobs, succeeded, failed, relapsed, escalated in rows
-    ]
+    sources = find_sources(connection, selection)
+    if sources.rollups:
+        return _summarize(read_repair_sums(connection, sources))
+    stages: dict[tuple[str, str], dict[str, StageTime]] = defaultdict(dict)
+    keys = [repairs.c.rule.label("rule"), repairs.c.rung_name.label("rung")]
+    for rule, rung, stage, jobs, p50, p95 in connection.execute(stage_query(sources, keys, STAGES)):
+        stages[rule, rung][stage] = StageTime(jobs, p50 / 1000, p95 / 1000)
+    rows = connection.execute(outcome_query(sources))
+    counts = {(rule, rung): figures for rule, rung, *figures in rows}
+    return _healing_rows(counts, stages)
 
 
-def outcome_query(selection: HistorySelection) -> Select[str, str, int, int, int, int, int]:
-    relapsed = exists().where(
-        faults.c.cluster == repairs.c.cluster, faults.c.previous == repairs.c.job
-    )
+def _summarize(sums: Sequence[GroupDay]) -> list[HealingRow]:
+    counts: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0] * len(OUTCOMES))
+    for each in sums:
+        entry = counts[each.rule, each.rung]
+        for n, name in enumerate(OUTCOMES):
+            entry[n] += getattr(each, name)
+    return _healing_rows(counts, stage_times(sums, lambda each: (each.rule, each.rung)))
+
+
+def _healing_rows(
+    counts: Mapping[tuple[str, str], Sequence[int]],
+    times: Mapping[tuple[str, str], Mapping[str, StageTime]],
+) -> list[HealingRow]:
+    rows = []
+    for (rule, rung), (jobs, succeeded, failed, relapsed, escalated) in sorted(counts.items()):
+        known = times.get((rule, rung), {})
+        stages = {stage: known[stage] for stage in STAGES if stage in known}
+        rows.append(HealingRow(rule, rung, jobs, succeeded, failed, relapsed, escalated, stages))
+    return rows
+
+
+def outcome_query(sources: PeriodSources) -> Select[str, str, int, int, int, int, int]:
     return (
         select(
             repairs.c.rule,
@@ -61,12 +74,11 @@ def outcome_query(selection: HistorySelection) -> Select[str, str, int, int, int
             func.count(),
             count_if(repairs.c.phase == "Succeeded"),
             count_if(repairs.c.phase == "Failed"),
-            count_if(relapsed),
+            count_if(has_relapsed()),
             count_if(repairs.c.rung > repairs.c.start_rung),
         )
-        .where(is_counted(selection))
+        .where(is_counted(sources))
         .group_by(repairs.c.rule, repairs.c.rung_name)
-        .order_by(repairs.c.rule, repairs.c.rung_name)
     )
 
 

@@ -1,10 +1,10 @@
-"""How long each stage of a repair took, as percentiles by the nearest rank.
+"""How long each stage of a repair took, as exact percentiles by the nearest rank, from events.
 
 Jobs in phase Shadowed are left out, because they did nothing. A job without the two instants of a
 stage, or with a later one first, does not count in it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -20,39 +20,23 @@ from sqlalchemy import (
     union_all,
 )
 
-from insight.analyses.selection import HistorySelection
+from insight.analyses.repair_sums import PERCENTILES
+from insight.analyses.sources import PeriodSources
 from insight.store.schema import repairs
-
-SHADOWED = "Shadowed"
-Stages = Mapping[str, tuple[ColumnElement[int], ColumnElement[int]]]
-STAGES: Stages = {
-    "detect": (repairs.c.first_true, repairs.c.job_created),
-    "permit": (repairs.c.job_created, repairs.c.permit_granted),
-    "drain": (repairs.c.permit_granted, repairs.c.drained),
-    "act": (
-        func.coalesce(repairs.c.drained, repairs.c.permit_granted, repairs.c.job_created),
-        repairs.c.acted,
-    ),
-    "prove": (repairs.c.acted, repairs.c.verified),
-}
-"""Begin and end of each stage of a repair."""
-HEAL = "heal"
-WHOLE: Stages = {HEAL: (repairs.c.first_true, repairs.c.verified)}
-"""From the fault to the proof that it is gone."""
-PERCENTILES = (50, 95)
+from insight.store.stages import SHADOWED, Stages
 
 
-def is_counted(selection: HistorySelection) -> ColumnElement[bool]:
-    return and_(selection.covers(repairs), repairs.c.phase != SHADOWED)
+def is_counted(sources: PeriodSources) -> ColumnElement[bool]:
+    return and_(sources.covers_events(repairs), repairs.c.phase != SHADOWED)
 
 
 def stage_query(
-    selection: HistorySelection, keys: Sequence[Label[Any]], stages: Stages
+    sources: PeriodSources, keys: Sequence[Label[Any]], stages: Stages
 ) -> Select[*tuple[Any, ...]]:
     """Select keys, stage, number of jobs and percentiles in milliseconds, grouped by keys and
     stage.
     """
-    ranked = _rank(selection, keys, stages)
+    ranked = _rank(sources, keys, stages)
     group = [ranked.c[name] for name in (*(key.name for key in keys), "stage")]
     return (
         select(
@@ -63,12 +47,12 @@ def stage_query(
     )
 
 
-def _rank(selection: HistorySelection, keys: Sequence[Label[Any]], stages: Stages) -> CTE:
+def _rank(sources: PeriodSources, keys: Sequence[Label[Any]], stages: Stages) -> CTE:
     """Rank the time of each stage of each job within its group."""
     times = union_all(
         *(
             select(*keys, literal(stage).label("stage"), (end - begin).label("time")).where(
-                is_counted(selection), end >= begin
+                is_counted(sources), end >= begin
             )
             for stage, (begin, end) in stages.items()
         )

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from insight.store.database import database_errors
+from insight.store.database import read_transaction
 
 T = TypeVar("T")
 
@@ -21,5 +21,5 @@ class StoreReader:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
 
     def _run(self, query: Callable[[Connection], T]) -> T:
-        with database_errors(), self._engine.connect() as connection:
+        with read_transaction(self._engine) as connection:
             return query(connection)

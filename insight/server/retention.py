@@ -1,4 +1,4 @@
-"""Deletes expired events, and reports whether the database answers."""
+"""Rolls up days, deletes expired events, and reports whether the database answers."""
 
 import asyncio
 import logging
@@ -31,6 +31,7 @@ class RetentionPart:
         delete_at = self._clock.monotonic()
         while True:
             await self._check()
+            await self._roll_up()
             if not self._trouble and self._clock.monotonic() >= delete_at:
                 delete_at = self._clock.monotonic() + DELETE_SECONDS
                 await self._delete()
@@ -50,6 +51,18 @@ class RetentionPart:
             self._trouble = f"the database does not answer: {error}"
         else:
             self._trouble = ""
+
+    async def _roll_up(self) -> None:
+        """Roll up the pending days. Loads run between two days."""
+        loop, rollups = asyncio.get_running_loop(), self._store.rollups
+        if self._trouble:
+            return
+        try:
+            list_pending = partial(rollups.list_pending, self._clock.now())
+            for day in await loop.run_in_executor(self._writing, list_pending):
+                await loop.run_in_executor(self._writing, rollups.roll_up, day)
+        except StoreUnavailable as error:
+            log.warning("days are not rolled up", extra={"why": str(error)})
 
     async def _delete(self) -> None:
         delete = partial(self._store.delete_expired, self._clock.now())

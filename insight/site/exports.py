@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from insight.analyses.faults import count_faults, sum_faults
 from insight.analyses.incidents import list_incidents
-from insight.analyses.lemons import count_by_faults, list_lemons
+from insight.analyses.lemons import count_by_faults, list_lemons, sum_nodes
 from insight.analyses.repair_outcomes import summarize_healing
 from insight.analyses.trend import count_outcomes, measure_stages
 from insight.export import Flatten, flat_healing, flat_lemon, without_formulas, write_csv
@@ -41,7 +41,7 @@ class TableExport:
 
 
 def _node_counts(connection: Connection, page: PageRequest) -> Rows:
-    counts = sorted(count_by_faults(connection, page.selection).items())
+    counts = sorted(count_by_faults(sum_nodes(connection, page.selection)).items())
     return [NodeCount(*each) for each in counts]
 
 

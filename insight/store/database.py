@@ -7,7 +7,8 @@ from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Table, create_engine, event
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 
@@ -71,6 +72,38 @@ def database_errors() -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         raise StoreUnavailable(_cause(error)) from error
+
+
+@contextmanager
+def write_transaction(engine: Engine) -> Iterator[Connection]:
+    """Begin a transaction that runs alone among all writers; readers go on.
+
+    Raises StoreUnavailable.
+    """
+    with database_errors(), engine.begin() as connection:
+        if engine.name == POSTGRESQL:
+            connection.exec_driver_sql("LOCK TABLE rollup_days IN SHARE ROW EXCLUSIVE MODE")
+        else:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        yield connection
+
+
+@contextmanager
+def read_transaction(engine: Engine) -> Iterator[Connection]:
+    """Begin a transaction in which all queries see the same state. Raises StoreUnavailable."""
+    with database_errors(), engine.connect() as connection:
+        if engine.name == POSTGRESQL:
+            connection.execution_options(isolation_level="REPEATABLE READ")
+        else:
+            connection.exec_driver_sql("BEGIN")
+        yield connection
+
+
+def insert_into(connection: Connection, table: Table) -> "postgresql.Insert | sqlite.Insert":
+    """Return an INSERT of the database's own kind, which can resolve conflicts."""
+    if connection.engine.name == POSTGRESQL:
+        return postgresql.insert(table)
+    return sqlite.insert(table)
 
 
 def _cause(error: SQLAlchemyError) -> str:

@@ -1,21 +1,21 @@
 """Loads batches of events and deletes old rows. Blocking: the server calls it in its own thread.
 
 Loading is idempotent, so a batch whose answer was lost may come again. A batch is one transaction:
-after an error none of it is stored.
+after an error none of it is stored. It also marks the days whose roll-ups it makes stale.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Table, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
-from insight.store.database import POSTGRESQL, database_errors
+from insight.store.database import database_errors, insert_into, write_transaction
+from insight.store.rollup_store import RollupStore, first_open_day, mark_pending
 from insight.store.rows import ReceivedEvent, rows_of
-from insight.store.schema import TABLES, milliseconds
+from insight.store.schema import TABLES, day_of, events, faults, milliseconds, repairs
 
 DELETED_AT_ONCE = 5000
 
@@ -33,31 +33,36 @@ class LoadResult:
 
 
 class EventStore:
-    """retention: age at which rows are deleted, and at which late events are no longer stored"""
+    """retention: age at which rows are deleted, and at which late events are no longer stored.
+
+    Whole days are deleted, after they are rolled up.
+    """
 
     def __init__(self, engine: Engine, retention: timedelta) -> None:
         self._engine, self._retention = engine, retention
+        self.rollups = RollupStore(engine)
 
     def load(self, batch: Sequence[ReceivedEvent], now: datetime) -> LoadResult:
         """Store a batch. Raises MalformedEvent and StoreUnavailable, and stores nothing then."""
-        start = now - self._retention
-        rows: dict[Table, list[dict[str, Any]]] = defaultdict(list)
-        expired = ignored = 0
-        for event in batch:
-            event_rows = rows_of(event)
-            if event_rows and event.time < start:
-                expired += 1
-                continue
-            ignored += not event_rows
-            for table, row in event_rows:
-                rows[table].append(row)
-        stored = self._insert(rows)
-        known = len(batch) - stored - expired - ignored
-        return LoadResult(stored, known, expired, ignored)
+        known_types = [each for each in ((event, rows_of(event)) for event in batch) if each[1]]
+        ignored = len(batch) - len(known_types)
+        if not known_types:
+            return LoadResult(ignored=ignored)
+        with write_transaction(self._engine) as connection:
+            start = max(self._start(now), first_open_day(connection))
+            rows: dict[Table, list[dict[str, Any]]] = defaultdict(list)
+            for event, event_rows in known_types:
+                if milliseconds(event.time) >= start:
+                    for table, row in event_rows:
+                        rows[table].append(row)
+            stored = _insert(connection, rows)
+        timely = len(rows[events])
+        return LoadResult(stored, timely - stored, len(known_types) - timely, ignored)
 
     def delete_expired(self, now: datetime) -> int:
         """Delete rows beyond the retention, in small transactions. Return how many events."""
-        before = milliseconds(now - self._retention)
+        before = self._start(now)
+        self.rollups.archive(before)
         counts = [self._delete(table, before) for table in TABLES]
         return counts[0]
 
@@ -66,25 +71,9 @@ class EventStore:
         with database_errors(), self._engine.connect() as connection:
             connection.execute(select(1))
 
-    def _insert(self, rows: dict[Table, list[dict[str, Any]]]) -> int:
-        """Insert the rows that are new. Return how many events were."""
-        if not rows:
-            return 0
-        with database_errors(), self._engine.begin() as connection:
-            counts = [self._insert_new(connection, table, rows[table]) for table in TABLES]
-        return counts[0]
-
-    def _insert_new(
-        self, connection: Connection, table: Table, rows: Iterable[dict[str, Any]]
-    ) -> int:
-        """Insert in the order of IDs, so that two writers of the same events do not deadlock."""
-        insert = postgresql.insert if self._engine.name == POSTGRESQL else sqlite.insert
-        ordered = sorted(rows, key=lambda row: str(row["id"]))
-        if not ordered:
-            return 0
-        statement = insert(table).on_conflict_do_nothing()
-        options = {"preserve_rowcount": True}
-        return connection.execute(statement, ordered, execution_options=options).rowcount
+    def _start(self, now: datetime) -> int:
+        """Return the begin of the oldest day within the retention."""
+        return day_of(milliseconds(now - self._retention))
 
     def _delete(self, table: Table, before: int) -> int:
         total = 0
@@ -95,3 +84,35 @@ class EventStore:
             total += deleted
             if deleted < DELETED_AT_ONCE:
                 return total
+
+
+def _insert(connection: Connection, rows: Mapping[Table, list[dict[str, Any]]]) -> int:
+    """Insert the rows that are new. Return how many events were."""
+    counts = {table: _insert_new(connection, table, rows[table]) for table in TABLES}
+    if counts[faults] or counts[repairs]:
+        days = [day_of(row["time"]) for table in (faults, repairs) for row in rows[table]]
+        mark_pending(connection, [*days, *_days_of_previous(connection, rows[faults])])
+    return counts[events]
+
+
+def _insert_new(connection: Connection, table: Table, rows: list[dict[str, Any]]) -> int:
+    if not rows:
+        return 0
+    statement = insert_into(connection, table).on_conflict_do_nothing()
+    options = {"preserve_rowcount": True}
+    return connection.execute(statement, rows, execution_options=options).rowcount
+
+
+def _days_of_previous(connection: Connection, rows: Iterable[dict[str, Any]]) -> set[int]:
+    """Return the days on which the jobs closed that these faults are relapses of."""
+    previous: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        if row["previous"]:
+            previous[row["cluster"]].add(row["previous"])
+    days = set()
+    for cluster, jobs in previous.items():
+        query = select(repairs.c.time).where(
+            repairs.c.cluster == cluster, repairs.c.job.in_(sorted(jobs))
+        )
+        days |= {day_of(time) for time in connection.execute(query).scalars()}
+    return days

@@ -1,7 +1,8 @@
-"""The tables. Rows are only inserted, by the ID of their event, and deleted by their age.
+"""The tables of events. Rows are only inserted, by the ID of their event, and deleted by their age.
 
 So the order and number of deliveries does not matter: no row depends on another one. Instants are
 milliseconds since 1970 in UTC, which both databases compute with in the same way.
+`insight.store.rollup_schema` has the tables of roll-ups.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,8 @@ from sqlalchemy import BigInteger, Column, Float, Index, Integer, MetaData, Stri
 metadata = MetaData()
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+DAY = 86_400_000
+"""Milliseconds."""
 
 
 def _name(column: str) -> Column[str]:
@@ -59,6 +62,7 @@ faults = Table(
     Index("faults_job", "job"),
     Index("faults_rule", "rule", "fault_class", "time"),
     Index("faults_previous", "cluster", "previous"),
+    Index("faults_node", "node", "time"),
 )
 """A row for each opened job."""
 
@@ -88,6 +92,8 @@ repairs = Table(
     Column("pods_unavailable_seconds", Float, nullable=False),
     Index("repairs_time", "time"),
     Index("repairs_rule", "rule", "fault_class", "time"),
+    Index("repairs_node", "node", "time"),
+    Index("repairs_job", "cluster", "job"),
 )
 """A row for each closed job. `time` is the time of its end."""
 
@@ -100,3 +106,8 @@ def milliseconds(at: datetime) -> int:
 
 def instant(value: int) -> datetime:
     return _EPOCH + value * _MILLISECOND
+
+
+def day_of(time: int) -> int:
+    """Return the midnight in UTC that begins the day of an instant, in milliseconds."""
+    return time // DAY * DAY

@@ -133,6 +133,14 @@ RULES: Mapping[str, tuple[ReadinessRule, ...]] = {
         _unless_true("Scaled", _IN_PROGRESS),
         _unless_true("Healthy", _IN_PROGRESS),
     ),
+    "NodeClass": (_if_false(READY, _FAILED), _unless_true(READY, _IN_PROGRESS)),
+    "NodeSet": (
+        _if_false("Converted", _FAILED, "NameTaken", "NameTooLong"),
+        _unless_true("Converted", _IN_PROGRESS),
+        _if_false("Healthy", _FAILED, "TooManyUnhealthy"),
+        _unless_true("Scaled", _IN_PROGRESS),
+        _unless_true("Healthy", _IN_PROGRESS),
+    ),
     "MachineComponentSet": (
         _if_true("Paused", _FAILED, *STICKY),
         _if_true("Degraded", _FAILED, RolloutReason.ROLLED_BACK, RolloutReason.CONFLICT),

@@ -137,6 +137,30 @@ def status(
 
 
 @app.command()
+def watch(
+    every: Annotated[
+        str,
+        typer.Option("--every", metavar="DURATION", help="Time between two reads, at least 1s."),
+    ] = "5s",
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Show `kubenode status` on the whole screen, and what changes, until it is interrupted.
+
+    Without a terminal it prints the status once and then a line for each change. A large cluster is
+    read less often: reading takes at most a twentieth of the time.
+
+    Example: `kubenode watch --context prod --every 10s`
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.watch import watch_command
+
+    seconds = max(duration(every, "--every").total_seconds(), 1.0)
+    run(watch_command(kubeconfig, context, namespace, seconds))
+
+
+@app.command()
 def doctor(
     receivers_file: Annotated[
         str | None,

@@ -12,19 +12,19 @@ SHOWN = 5
 Report = dict[str, Any]
 
 REMEDIES = {
-    Reason.UNKNOWN: "nothing is known that would allow it",
-    Reason.STALE_DATA: "Kube Defender must see the API server again; it tries by itself",
-    Reason.STORE_UNAVAILABLE: "Kube Defender must be able to write permits: see its log",
-    Reason.NODE_BUSY: "its holder must give the permit back: `kubenode explain permit NAME`",
-    Reason.FOREIGN_OWNER: "the other controller must let go of the node, or its mark be taken away",
-    Reason.EXCLUDED: "take the label away by which the policy excludes the node",
-    Reason.POLICY_INVALID: "mend the policy: `kubectl describe defenderpolicy` says what is wrong",
+    Reason.UNKNOWN: "no remedy is known",
+    Reason.STALE_DATA: "Kube Defender must see the API server again; it retries by itself",
+    Reason.STORE_UNAVAILABLE: "Kube Defender must be able to write permits: check its log",
+    Reason.NODE_BUSY: "its holder must release the permit: `kubenode explain permit NAME`",
+    Reason.FOREIGN_OWNER: "the other controller, or a person, must remove its mark from the node",
+    Reason.EXCLUDED: "remove the label by which the policy excludes the node",
+    Reason.POLICY_INVALID: "correct the policy: `kubectl describe defenderpolicy` shows the error",
     Reason.PAUSED: "a person must resume it: `kubenode resume --scope {scope}`",
     Reason.BREAKER_OPEN: "fewer nodes of {scope} may be faulty; the breaker half-opens by itself",
-    Reason.COMMON_CAUSE: "cure what the faults share, roll it back; repairs do not help",
+    Reason.COMMON_CAUSE: "fix or roll back what the faults have in common; repairs do not help",
     Reason.WINDOW_CLOSED: "wait for the window to open, or widen it in the policy or the rule",
-    Reason.PER_NODE: "wait; and look why the repairs of this node do not last",
-    Reason.DISPLACED_PODS: "pods that were moved must find a place: capacity, taints, quotas",
+    Reason.PER_NODE: "wait, and find out why the repairs of this node do not last",
+    Reason.DISPLACED_PODS: "evicted pods need a place: check capacity, taints and quotas",
     **{each.reason: each.texts.remedy for each in LIMITS},
 }
 

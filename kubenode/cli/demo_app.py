@@ -7,7 +7,7 @@ import typer
 
 def demo(
     scenario: Annotated[
-        str, typer.Option(help="Scenario: mixed, storm, rollout or quiet.")
+        str, typer.Option(help="Scenario: mixed, storm, rollout, quiet or release.")
     ] = "mixed",
     nodes: Annotated[
         int | None,

@@ -82,7 +82,7 @@ async def examine(
     try:
         state = await read_state(kube, namespace)
     except (Refusal, Forbidden) as error:
-        remedy = "mend what is above, then run it again: the other checks need it"
+        remedy = "fix the problems above and run `kubenode doctor` again: the other checks need it"
         return [*results, is_problem("objects", str(error), remedy)]
     return [*results, *judge(state, await _webhooks(kube), receivers)]
 

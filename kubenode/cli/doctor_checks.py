@@ -170,7 +170,7 @@ def contains(live: Any, own: Any) -> bool:
 def check_programs(state: FleetState) -> Iterator[CheckResult]:
     if state.leases is None:
         yield is_warning("programs", "you may not read their Leases",
-                         "run it as an administrator")  # fmt: skip
+                         "run `kubenode doctor` as an administrator")  # fmt: skip
         return
     leases = {name for name, age in state.leases.items() if age < LEADER_SECONDS}
     gone = {DEFENDER: "Kube Defender"} if not leases & {DEFENDER, EVERYTHING} else {}
@@ -179,7 +179,7 @@ def check_programs(state: FleetState) -> Iterator[CheckResult]:
     for lease, title in gone.items():
         program = "`kubenode run " + lease.removeprefix("kubenode-") + "`"
         yield is_problem("programs", f"{title} has no leader: nobody renews Lease {lease}",
-                         f"start {program}, or look why its pods do not run")  # fmt: skip
+                         f"start {program}, or find out why its pods do not run")  # fmt: skip
     if not gone:
         yield is_ok("programs", f"leaders hold {', '.join(sorted(leases))}")
 
@@ -205,7 +205,7 @@ def check_webhooks(webhooks: Sequence[WebhookState] | None) -> Iterator[CheckRes
     """webhooks: None if not readable."""
     if webhooks is None:
         yield is_warning("webhooks", "you may not read webhook configurations",
-                         "run it as an administrator")  # fmt: skip
+                         "run `kubenode doctor` as an administrator")  # fmt: skip
         return
     if not any(each.configuration == "kubenode-remedy" for each in webhooks):
         yield is_warning("webhooks", "the webhook of rules and approvals is not registered:"
@@ -227,7 +227,9 @@ def check_webhooks(webhooks: Sequence[WebhookState] | None) -> Iterator[CheckRes
 
 def check_agents(state: FleetState) -> CheckResult:
     if state.agents is None:
-        return is_warning("agents", "you may not read their Leases", "run it as an administrator")
+        return is_warning(
+            "agents", "you may not read their Leases", "run `kubenode doctor` as an administrator"
+        )
     agents = map(agent_of, state.objects.nodes.values())
     coverage = cover_agents(state.programs, agents, state.rules.values())
     text = f"{coverage.with_agent} of {coverage.nodes} nodes have an agent"
@@ -331,9 +333,16 @@ def check_rules(state: FleetState) -> Iterator[CheckResult]:
         yield is_warning("rules", f"{len(nowhere)} rules select no node: {_list_some(nowhere)}",
                          "label the nodes, correct spec.nodes, or turn the rules off")  # fmt: skip
     if not (dead or nowhere):
-        modes = Counter(rule.spec.mode for rule in active.values())
-        shown = ", ".join(f"{many} in {mode}" for mode, many in sorted(modes.items()))
-        yield is_ok("rules", f"each can act: {shown}")
+        yield is_ok("rules", f"{len(active)} rules, and each can match: {_count_modes(active)}")
+
+
+def _count_modes(rules: Mapping[str, RuleView]) -> str:
+    """Return the number of rules by mode. Rules without a ladder act in no mode."""
+    modes = Counter(rule.spec.mode for rule in rules.values() if rule.spec.ladder)
+    shown = [f"{many} in {mode}" for mode, many in sorted(modes.items())]
+    if inferring := len(rules) - modes.total():
+        shown.append(f"{inferring} only infer causes")
+    return ", ".join(shown)
 
 
 def _list_some(names: Iterable[str]) -> str:

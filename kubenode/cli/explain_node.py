@@ -189,11 +189,12 @@ def _of_rules(live: Live, now: datetime) -> list[str]:
 
 
 def _says_something(explanation: RuleExplanation) -> bool:
-    """Return whether a leaf of the rule's evidence is true."""
+    """Return whether a leaf of the rule's evidence is true, or its fault only has to last."""
     pending = [explanation.evidence] if explanation.evidence is not None else []
     while pending:
         tree = pending.pop()
-        if tree.reading is not None and tree.truth is Truth.TRUE:
+        reading = tree.reading
+        if reading is not None and (tree.truth is Truth.TRUE or reading.holds_at is not None):
             return True
         pending += tree.members
     return False

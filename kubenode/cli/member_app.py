@@ -10,7 +10,7 @@ from kubenode.cli.options import Context, Kubeconfig, Listing, ListingOutput, du
 MEMBERS_NAMESPACE = "kubenode-members"
 PANEL = "Member cluster"
 
-member_app = CommandGroup(help="Show, import and remove the member clusters of Captain.")
+member_app = CommandGroup(help="Show, import, renew and remove the member clusters of Captain.")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the MemberCluster.")]
 MemberContext = Annotated[
     str | None,
@@ -35,6 +35,10 @@ MembersNamespace = Annotated[
     typer.Option(
         "--members-namespace", metavar="NAME", help="Namespace of the Secrets with kubeconfigs."
     ),
+]
+TOKEN_LIFETIME = "2160h"
+TokenLifetime = Annotated[
+    str, typer.Option("--token-lifetime", metavar="DURATION", help="Lifetime of the token.")
 ]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Print what the command would do; write nothing.")
@@ -73,9 +77,7 @@ def import_(
             rich_help_panel=PANEL,
         ),
     ] = "",
-    token_lifetime: Annotated[
-        str, typer.Option(metavar="DURATION", help="Lifetime of the token.")
-    ] = "2160h",
+    token_lifetime: TokenLifetime = TOKEN_LIFETIME,
     members_namespace: MembersNamespace = MEMBERS_NAMESPACE,
     dry_run: DryRun = False,
     kubeconfig: Kubeconfig = None,
@@ -83,7 +85,7 @@ def import_(
 ) -> None:
     """Import a cluster: create an identity with few rights in it, and store its token here.
 
-    Run it again to renew the token. --kubeconfig and --context name the cluster of Captain.
+    Run it again to renew token and rights. --kubeconfig and --context name the cluster of Captain.
 
     Example: `kubenode member import sh-03 --member-context sh-03 --label stage=production`
     """
@@ -102,6 +104,37 @@ def import_(
         dry_run=dry_run,
     )
     run(import_member(request))
+
+
+@member_app.command("renew")
+def renew(
+    name: Name,
+    member_context: MemberContext = None,
+    member_kubeconfig: MemberKubeconfig = None,
+    token_lifetime: TokenLifetime = TOKEN_LIFETIME,
+    members_namespace: MembersNamespace = MEMBERS_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Renew the token of an imported member. Its rights and its address stay.
+
+    The old token stays valid until it expires. To end it, remove the member and import it again.
+
+    Example: `kubenode member renew sh-03 --member-context sh-03`
+    """
+    from kubenode.cli.exits import run
+    from kubenode.cli.member_import import ClusterAccess
+    from kubenode.cli.member_renewal import RenewRequest, renew_member
+
+    _require_member(member_context, member_kubeconfig)
+    request = RenewRequest(
+        name=name,
+        member=ClusterAccess(member_kubeconfig or kubeconfig, member_context),
+        captain=ClusterAccess(kubeconfig, context),
+        namespace=members_namespace,
+        lifetime=duration(token_lifetime, "--token-lifetime"),
+    )
+    run(renew_member(request))
 
 
 @member_app.command("remove")

@@ -24,6 +24,8 @@ CAPTAIN_LABEL = "kubenode.io/captain"
 """Label on an identity: the UID of the namespace kube-system of Captain's cluster."""
 IMPORTED_LABEL = "kubenode.io/imported"
 """Label on a MemberCluster and its Secret: `kubenode member import` created them."""
+RENEWED_BY, RENEWED_AT = "kubenode.io/token-renewed-by", "kubenode.io/token-renewed-at"
+"""Annotations of a MemberCluster: user and time of the last `kubenode member renew`."""
 RBAC = "rbac.authorization.k8s.io"
 
 Object = dict[str, Any]

@@ -79,7 +79,7 @@ async def import_member(request: ImportRequest) -> None:
         await require_crds(captain, {PLURAL})
         await _require_members_namespace(captain, request.namespace)
         await require_namespace(member, IDENTITY_NAMESPACE)
-        uid = await _read_uid(captain)
+        uid = await read_captain_uid(captain)
         await _check_identity(member, uid)
         await _check_member(captain, request)
         if request.dry_run:
@@ -87,7 +87,7 @@ async def import_member(request: ImportRequest) -> None:
             return
         for path, obj in build_identity(uid):
             await apply_object(member, path, obj)
-        token, expires = await _create_token(member, request.lifetime)
+        token, expires = await create_token(member, request.lifetime)
         kubeconfig = build_kubeconfig(request.name, endpoint, token)
         observation = await wait_for_rights(request.name, kubeconfig)
         await _store(captain, request, kubeconfig)
@@ -113,21 +113,21 @@ async def find_endpoint(access: ClusterAccess, server: str) -> MemberEndpoint:
 
 
 async def _require_members_namespace(captain: Kube, namespace: str) -> None:
-    if await _read_or_none(captain, paths.namespace(namespace)) is None:
+    if await read_or_none(captain, paths.namespace(namespace)) is None:
         raise Refusal(
             f"namespace {namespace} does not exist in Captain's cluster; set captain.enabled of the"
             " chart, or apply charts/kubenode/captain/rbac.yaml"
         )
 
 
-async def _read_uid(captain: Kube) -> str:
+async def read_captain_uid(captain: Kube) -> str:
     namespace = await captain.get(paths.namespace("kube-system"))
     return str(namespace["metadata"]["uid"])
 
 
 async def _check_identity(member: Kube, uid: str) -> None:
     """Raise Refusal if the identity in the member exists and is not ours."""
-    there = await _read_or_none(member, account_path())
+    there = await read_or_none(member, account_path())
     if there is not None and find_captain(there) != uid:
         raise Refusal(
             f"ServiceAccount {IDENTITY_NAMESPACE}/{IDENTITY} of the member belongs to another"
@@ -138,7 +138,7 @@ async def _check_identity(member: Kube, uid: str) -> None:
 async def _check_member(captain: Kube, request: ImportRequest) -> None:
     """Raise Refusal if the MemberCluster or its Secret exists and was not imported."""
     for path in (paths.custom(PLURAL, request.name), secret_path(request.namespace, request.name)):
-        there = await _read_or_none(captain, path)
+        there = await read_or_none(captain, path)
         if there is not None and not is_imported(there):
             raise Refusal(
                 f"{there.get('kind', 'object')} {request.name} exists and was not created by this"
@@ -146,7 +146,7 @@ async def _check_member(captain: Kube, request: ImportRequest) -> None:
             )
 
 
-async def _read_or_none(kube: Kube, path: str) -> Object | None:
+async def read_or_none(kube: Kube, path: str) -> Object | None:
     try:
         return await kube.get(path)
     except NotFound:
@@ -165,7 +165,7 @@ async def apply_object(kube: Kube, path: str, obj: Object) -> None:
     await kube.patch(path, obj, APPLY_PATCH, query={"fieldManager": MANAGER, "force": "true"})
 
 
-async def _create_token(member: Kube, lifetime: timedelta) -> tuple[str, str]:
+async def create_token(member: Kube, lifetime: timedelta) -> tuple[str, str]:
     """Return a token of the identity and the time at which it expires."""
     spec = {"expirationSeconds": int(lifetime.total_seconds())}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
@@ -228,7 +228,7 @@ class RemoveRequest:
 async def remove_member(request: RemoveRequest) -> None:
     """Delete what an import created: first the identity, so that its token ends, then the rest."""
     async with connected(request.captain.kubeconfig, request.captain.context) as captain:
-        uid = await _read_uid(captain)
+        uid = await read_captain_uid(captain)
         here = await _find_here(captain, request)
         if request.member is None:
             await _delete(request, {"captain": (captain, here)})
@@ -253,7 +253,7 @@ async def _delete(request: RemoveRequest, plan: Mapping[str, tuple[Kube, list[st
 async def _find_here(captain: Kube, request: RemoveRequest) -> list[str]:
     """Return the paths of the MemberCluster and its Secret. Raises Refusal if not imported."""
     candidates = (paths.custom(PLURAL, request.name), secret_path(request.namespace, request.name))
-    there = {path: await _read_or_none(captain, path) for path in candidates}
+    there = {path: await read_or_none(captain, path) for path in candidates}
     for path, obj in there.items():
         if obj is not None and not is_imported(obj):
             raise Refusal(f"{path} was not created by `kubenode member import`; delete it yourself")
@@ -263,7 +263,7 @@ async def _find_here(captain: Kube, request: RemoveRequest) -> list[str]:
 async def _find_there(member: Kube, uid: str) -> list[str]:
     """Return the paths of the identity in the member that belongs to this Captain."""
     identity = [path for path, _ in reversed(build_identity(uid))]
-    there = {path: await _read_or_none(member, path) for path in identity}
+    there = {path: await read_or_none(member, path) for path in identity}
     return [path for path, obj in there.items() if obj is not None and find_captain(obj) == uid]
 
 

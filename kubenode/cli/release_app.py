@@ -107,6 +107,10 @@ def explain(
 def approve(
     name: Name,
     stage: Annotated[str, typer.Argument(metavar="STAGE", help="Name of the stage.")],
+    enforce: Annotated[
+        bool,
+        typer.Option("--enforce", help="Approve that its rules in DryRun act, not its start."),
+    ] = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> None:
@@ -114,7 +118,8 @@ def approve(
     from kubenode.cli.exits import run
     from kubenode.cli.release_control import approve_stage
 
-    run(approve_stage(name, stage, kubeconfig, context))
+    subject = "Enforce" if enforce else "Start"
+    run(approve_stage(name, stage, subject, kubeconfig, context))
 
 
 @release_app.command("pause")

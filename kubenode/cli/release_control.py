@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ReleaseState, ReleaseStop
+from kubenode.api.v1alpha1.release import ApprovalSubject, ReleaseState, ReleaseStop
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.exits import Refusal, say
 from kubenode.cli.pause import caller
@@ -64,8 +64,15 @@ async def resume_release(name: str, kubeconfig: str | None, context: str | None)
     say(f"Release {name}: it goes on")
 
 
-async def approve_stage(name: str, stage: str, kubeconfig: str | None, context: str | None) -> None:
-    """Add an approval by the user of the connection. Raises Refusal."""
+async def approve_stage(
+    name: str, stage: str, subject: str, kubeconfig: str | None, context: str | None
+) -> None:
+    """Add an approval by the user of the connection. Raises Refusal.
+
+    subject: of ApprovalSubject.
+    """
     async with _controlling(name, kubeconfig, context) as kube:
-        changed = await control.approve_stage(kube, name, stage, await caller(kube))
-    say(f"Release {name}: stage {stage} {'is' if changed else 'was already'} approved")
+        wanted = ApprovalSubject(subject)
+        changed = await control.approve_stage(kube, name, stage, await caller(kube), wanted)
+    approved = "Enforce in stage" if subject == ApprovalSubject.ENFORCE else "stage"
+    say(f"Release {name}: {approved} {stage} {'is' if changed else 'was already'} approved")

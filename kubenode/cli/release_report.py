@@ -8,6 +8,8 @@ import typer
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import (
+    ApprovalSubject,
+    ClusterEvidence,
     ReleaseCluster,
     ReleasePhase,
     ReleaseReason,
@@ -54,6 +56,10 @@ REMEDIES = {
     ReleaseReason.USER: "`kubenode release resume {name}` lets it go on",
     ReleaseReason.ABORTED: "`kubenode release rollback {name}` restores what stood there before",
     ReleaseReason.NOT_HEALTHY_YET: "look at the named objects in the cluster",
+    ReleaseReason.EVIDENCE_MISSING: "wait: status.dryRun of the named rules in the cluster has the"
+    " evidence so far",
+    ReleaseReason.REPAIRS_NEED_BUDGET: "wait until the repairs have ended, or let Kube Defender's"
+    " breaker be reset in the cluster",
 }
 
 
@@ -139,10 +145,24 @@ def _describe_stage(stage: ReleaseStage) -> Iterator[str]:
     for cluster in stage.clusters:
         if cluster.reason is not None or cluster.drift:
             yield f"  {_describe_cluster(cluster)}"
+        if cluster.dry_run is not None:
+            yield f"    {_describe_evidence(cluster, cluster.dry_run)}"
 
 
 def _describe_cluster(cluster: ReleaseCluster) -> str:
     return f"{cluster.name}: {cluster.phase}, {cluster.reason}: {cluster.evidence}"
+
+
+def _describe_evidence(cluster: ReleaseCluster, evidence: ClusterEvidence) -> str:
+    acts = (
+        "" if cluster.enforced_at is None else f"; Enforce since {format_time(cluster.enforced_at)}"
+    )
+    nodes = f" ({', '.join(evidence.node_names)})" if evidence.node_names else ""
+    return (
+        f"{cluster.name}: in DryRun since {format_time(evidence.since)}: {evidence.firings} firings"
+        f" on {evidence.nodes} nodes, {evidence.recovered_alone} recovered alone,"
+        f" {evidence.conflicts} with another rule{nodes}{acts}"
+    )
 
 
 def _describe_changes(release: Release) -> Iterator[str]:
@@ -153,4 +173,5 @@ def _describe_changes(release: Release) -> Iterator[str]:
         yield f"left since the start: {', '.join(snapshot.departed)}"
     for entry in release.spec.approvals:
         at = f" at {format_time(entry.at)}" if entry.at is not None else ""
-        yield f"stage {entry.stage} approved by {entry.by}{at}"
+        subject = "" if entry.subject is ApprovalSubject.START else f" {entry.subject}"
+        yield f"stage {entry.stage} approved{subject} by {entry.by}{at}"

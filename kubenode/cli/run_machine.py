@@ -32,6 +32,8 @@ MACHINES = frozenset(
         "machinesets",
         "machinecomponents",
         "machinecomponentsets",
+        "nodeclasses",
+        "nodesets",
         "permits",
         "remedyoperationjobs",
     }

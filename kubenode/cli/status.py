@@ -137,8 +137,8 @@ def _more_notices(state: FleetState) -> Iterator[FleetNotice]:
     if state.leases is not None and not _is_led(state.leases):
         yield FleetNotice(
             "program", DEFENDER, "Kube Defender has no leader",
-            f"Nobody renews Lease {DEFENDER}: it grants no permit, so nothing disruptive starts.",
-            "Start it: kubenode run defender, or look why its pods do not run.",
+            f"Nobody renews Lease {DEFENDER}: it grants no permit, so no disruptive step starts.",
+            "Start it: kubenode run defender, or find out why its pods do not run.",
         )  # fmt: skip
     for policy in state.objects.policies:
         for problem in policy.problems:
@@ -200,11 +200,12 @@ def _node_row(node: NodeSituation, now: datetime) -> dict[str, Any]:
         "faults": [fault.name for fault in node.faults],
         "since": format_time(node.since) if node.since is not None else None,
         "age": length(now - node.since) if node.since is not None else "",
-        "activity": _activity(node),
+        "activity": activity_of(node),
     }
 
 
-def _activity(node: NodeSituation) -> str:
+def activity_of(node: NodeSituation) -> str:
+    """Return what is done about the node's faults, as the end of a sentence about it."""
     if node.person:
         return "waits for a person"
     if node.repairing:
@@ -212,9 +213,9 @@ def _activity(node: NodeSituation) -> str:
     if node.upgrading:
         return "is being upgraded"
     if node.on_hold:
-        return "its job is held"
+        return "has a job that is held"
     if node.jobs:
-        return "its job goes on"
+        return "has a job that disrupts nothing now"
     if node.dry_runs:
         return f"would be repaired by {node.dry_runs[0]} (DryRun)"
     return "has no job"

@@ -41,6 +41,7 @@ LEADERS = (
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
 ORDER: tuple[tuple[str, str], ...] = (
     ("noderemediers", "kubenode-remedy"),
+    ("nodesets", "kubenode-machine"),
     ("machinesets", "kubenode-machine"),
     ("remedyoperationjobs", "kubenode-remedy"),
     ("machinecomponentsets", "kubenode-machine"),
@@ -314,7 +315,8 @@ async def uninstall(kubeconfig: str | None, context: str | None, request: Uninst
     async with connected(kubeconfig, context) as kube:
         uninstaller = Uninstaller(kube, typer.echo, request.seconds, request.namespace)
         plan = await uninstaller.plan(describe_target(kubeconfig, context))
-        typer.echo("\n".join(["would delete" if request.dry_run else "deletes", *_plan(plan)]))
+        verb = "Would delete" if request.dry_run else "Deletes"
+        typer.echo("\n".join([f"{verb} from {plan.target}:", *_plan(plan)]))
         if request.dry_run:
             return
         confirm(yes=request.yes)

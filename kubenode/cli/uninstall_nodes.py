@@ -15,6 +15,7 @@ from kubenode.api.cordon import CORDONED_BY
 from kubenode.runtime.kube.objects import Node, structs
 from machine.machine import nodesync
 from machine.names import MACHINE
+from machine.nodesets.step import FINALIZER
 from remedy.job import marks
 from remedy.job.model import FENCED_BY, OUT_OF_SERVICE
 
@@ -54,7 +55,9 @@ def plan_cleanup(raw_node: Mapping[str, Any]) -> NodeCleanup:
         taints = spec.get("taints", raw_node.get("spec", {}).get("taints", []))
         spec["taints"] = [taint for taint in taints if taint["key"] != OUT_OF_SERVICE]
     labels = released.get("metadata", {}).get("labels", {})
-    metadata = {k: v for k, v in (("annotations", gone), ("labels", labels)) if v}
+    metadata: dict[str, Any] = {k: v for k, v in (("annotations", gone), ("labels", labels)) if v}
+    if FINALIZER in (finalizers := node.metadata.finalizers):
+        metadata["finalizers"] = [each for each in finalizers if each != FINALIZER]
     body = {k: v for k, v in (("metadata", metadata), ("spec", spec)) if v}
     lost = [
         {"$patch": "delete", "type": kind} for kind in sorted(set(list_agent_conditions(raw_node)))

@@ -42,15 +42,15 @@ class UninstallPlan:
     running: str
 
     def lines(self, first: Sequence[str]) -> list[str]:
-        """Describe the plan. Pure.
+        """Describe what is deleted. Pure.
 
         first: plurals that are deleted while the programs run.
         """
         counts = [f"{self.objects[kind]} {kind}" for kind in first if self.objects.get(kind)]
-        lines = [f"from {self.target}:", f"  objects: {', '.join(counts) or 'none'}"]
+        lines = [f"  objects: {', '.join(counts) or 'none'}"]
         if self.running:
             remaining = f"{len(self.kinds)} kinds and {len(self.namespaces)} namespaces"
-            return [*lines, f"  {remaining} stay for now: programs run ({self.running})"]
+            return [*lines, f"  {remaining} stay until the programs have stopped"]
         rest = [
             f"{n} {kind}" for kind, n in sorted(self.objects.items()) if kind not in first and n
         ]

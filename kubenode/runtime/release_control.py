@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ReleasePhase, ReleaseState, ReleaseStop
+from kubenode.api.v1alpha1.release import ApprovalSubject, ReleasePhase, ReleaseState, ReleaseStop
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict
 from kubenode.runtime.kube.paths import custom
@@ -83,8 +83,14 @@ async def _wait_for_pause(kube: Kube, name: str, limit_seconds: float) -> None:
         await kube.clock.sleep(POLL_SECONDS)
 
 
-async def approve_stage(kube: Kube, name: str, stage: str, by: str) -> bool:
-    """Add an approval, and return False if the stage has one.
+async def approve_stage(
+    kube: Kube,
+    name: str,
+    stage: str,
+    by: str,
+    subject: ApprovalSubject = ApprovalSubject.START,
+) -> bool:
+    """Add an approval, and return False if the stage has one of this subject.
 
     by: the user of the connection, which admission checks.
     Raises ReleaseObjection and KubeError.
@@ -92,20 +98,27 @@ async def approve_stage(kube: Kube, name: str, stage: str, by: str) -> bool:
     for _ in range(TRIES):
         release = await read_release(kube, name)
         try:
-            return await _approve(kube, release, stage, by)
+            return await _approve(kube, release, stage, by, subject)
         except Conflict:
             continue  # Captain writes the status often
     raise ReleaseObjection("it changes too often: try again")
 
 
-async def _approve(kube: Kube, release: Release, stage: str, by: str) -> bool:
+async def _approve(
+    kube: Kube, release: Release, stage: str, by: str, subject: ApprovalSubject
+) -> bool:
     given, snapshot = release.spec.approvals, release.status.snapshot
     if snapshot is not None and all(each.name != stage for each in snapshot.stages):
         stages = ", ".join(each.name for each in snapshot.stages)
         raise ReleaseObjection(f"it has no stage {stage}; it has {stages}")
-    if any(each.stage == stage for each in given):
+    if any(each.stage == stage and each.subject is subject for each in given):
         return False
-    entry = {"stage": stage, "by": by, "at": format_time(kube.clock.now())}
+    entry = {
+        "stage": stage,
+        "subject": subject.value,
+        "by": by,
+        "at": format_time(kube.clock.now()),
+    }
     body = {
         "metadata": {"resourceVersion": release.metadata.resource_version},
         "spec": {"approvals": [*(each.to_dict() for each in given), entry]},

@@ -1,8 +1,6 @@
 """Reconcile MachineSets: observe the Machines, compute a plan, and carry it out."""
 
-import asyncio
 import logging
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,20 +9,15 @@ from kubenode.api.machinenames import number_of
 from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import Machine, MachineSet
 from kubenode.api.v1alpha1.machineset import MachineSetConditionType, MachineSetHealth
-from kubenode.api.v1alpha1.machinework import ChangeClass
 from kubenode.api.v1alpha1.permit import Holder, Operation
 from kubenode.runtime.audit import AuditLine
 from kubenode.runtime.controller.result import DONE, Result
-from kubenode.runtime.disruption.request import ActRefused, ActRequest, DisruptiveAct
+from kubenode.runtime.disruption.request import ActRefused
 from kubenode.runtime.kube.objects import Node
 from machine.certificates.controller import OF_NODE
-from machine.disruption.port import (
-    DISRUPTION,
-    UNNEEDED,
-    DisruptionRequest,
-    DisruptionService,
-    DisruptionState,
-)
+from machine.certificates.records import node_of
+from machine.disruption.port import DisruptionService
+from machine.disruption.removal import holder_of, prepare_removal, removal_request
 from machine.ground import RepairJob, SharedCaches
 from machine.machineset import status
 from machine.machineset.act import SetActs
@@ -87,7 +80,6 @@ class MachineSets:
         self._known = KnownMembers()
         self._clocks = NodeClocks(lambda: ground.nodes.cache.values(), ground.clock)
         self._health: dict[str, MachineSetHealth] = {}
-        self._making: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.controller = ground.controller("machinesets", self.reconcile)
         self.controller.watch(ground.machine_sets)
         for informer in (ground.machines, ground.nodes, ground.jobs, ground.classes):
@@ -164,7 +156,7 @@ class MachineSets:
         if self._ground.restored():
             return
         ref = machine_set.spec.template.spec.class_ref
-        async with self._making[ref]:
+        async with self._ground.creation_locks[ref]:
             class_ = self._ground.classes.get(ref)
             fits = room(ref, class_, self._machines.by(OF_CLASS, ref), self._clock.now())
             if class_ is None or not fits.remaining or not self._machines.fresh():
@@ -185,7 +177,7 @@ class MachineSets:
         """Write the decisions of the plan on the Machines as annotations."""
         for name in plan.unmark:
             machine = snapshot.by_name[name]
-            if await self._disruptions.end(self._node_of(machine), holder_of(machine)):
+            if await self._disruptions.end(node_of(machine) or None, holder_of(machine)):
                 await self._acts.annotate(machine, {LEAVING: None})
         for name, leaving in plan.mark.items():
             await self._acts.annotate(snapshot.by_name[name], {LEAVING: leaving.value})
@@ -205,7 +197,7 @@ class MachineSets:
             return
         why = _why(snapshot, name) or str(leaving)
         try:
-            await self._acts.delete(machine, self._request(machine, permit, why))
+            await self._acts.delete(machine, removal_request(machine, permit, why))
         except ActRefused as refused:
             snapshot.refused[name] = refused.message
             snapshot.soonest = min(SOON.total_seconds(), snapshot.soonest or SOON.total_seconds())
@@ -218,47 +210,19 @@ class MachineSets:
         """Return why the meltdown check does not let the Machine be replaced, "" if it does."""
         return self._ground.meltdown.claim_replacement(machine.metadata.uid)
 
-    def _request(self, machine: Machine, permit: str, why: str) -> ActRequest:
-        node = "" if permit == UNNEEDED else machine.node_name
-        meta = machine.metadata
-        return ActRequest(
-            DisruptiveAct.DELETE,
-            target=meta.name,
-            node=node,
-            who=f"Machine {meta.name}",
-            request=meta.uid,
-            permit=permit,
-            holder_uid=meta.uid,
-            class_=str(DISRUPTION[ChangeClass.REBOOT]),
-            evidence=why,
-        )
-
     async def _permitted(
         self, snapshot: SetSnapshot, machine: Machine, leaving: RemovalReason
     ) -> str:
         """Return the name of the permit, UNNEEDED without a Node, "" if the deletion must wait."""
-        node, holder = self._node_of(machine), holder_of(machine)
-        wish = DisruptionRequest(
-            node,
-            holder,
-            OPERATIONS[leaving],
-            ChangeClass.REBOOT,
-            drain_timeout=machine.spec.deletion.drain_timeout,
-        )
-        prepared = await self._disruptions.prepare(wish)
-        if prepared.permit and prepared.state in (DisruptionState.DRAINING, DisruptionState.READY):
+        prepared = await prepare_removal(self._disruptions, machine, OPERATIONS[leaving])
+        if prepared.permit:
             return prepared.permit
-        if prepared.state is DisruptionState.FAILED:
-            await self._disruptions.end(node, holder)
         snapshot.refused[machine.metadata.name] = prepared.message or prepared.reason
         if prepared.requeue_after is not None:
             snapshot.soonest = min(
                 prepared.requeue_after, snapshot.soonest or prepared.requeue_after
             )
         return ""
-
-    def _node_of(self, machine: Machine) -> str | None:
-        return machine.node_name if machine.expects_node else None
 
     # -- saying -------------------------------------------------------------------------------
 
@@ -338,10 +302,6 @@ class MachineSets:
         for machine_set in self._sets.cache.values():
             if machine_set.spec.template.spec.class_ref == name:
                 self.controller.queue.add_after(machine_set.metadata.name, SETTLE)
-
-
-def holder_of(machine: Machine) -> Holder:
-    return Holder(kind="Machine", name=machine.metadata.name, uid=machine.metadata.uid)
 
 
 def _why(snapshot: SetSnapshot, name: str) -> str:

@@ -19,6 +19,7 @@ from kubenode.api.v1alpha1 import (
     MachineComponent,
     MachineComponentSet,
     MachineSet,
+    NodeClass,
 )
 from kubenode.runtime.admission.review import AdmissionVerdict
 from kubenode.runtime.components.render import TemplateError, list_placeholders
@@ -47,7 +48,14 @@ class AdmissionContext:
 
 KINDS: Mapping[str, type[Resource]] = {
     f"{kind.resource.plural}.kubenode.io": kind
-    for kind in (Machine, MachineClass, MachineSet, MachineComponent, MachineComponentSet)
+    for kind in (
+        Machine,
+        MachineClass,
+        MachineSet,
+        NodeClass,
+        MachineComponent,
+        MachineComponentSet,
+    )
 }
 
 
@@ -73,8 +81,9 @@ def judged(
         case Machine():
             return _machine(model, known)
         case MachineClass():
-            wrong = list(validate(model.spec.provider, model.spec.config))
-            return _no("; ".join(wrong[:8])) if wrong else YES
+            return _config(validate(model.spec.provider, model.spec.config))
+        case NodeClass():
+            return _config(validate(model.spec.node_controller, model.spec.config))
         case MachineSet():
             return _machine_set(model, known)
         case MachineComponent():
@@ -87,6 +96,11 @@ def judged(
 
 def _no(message: str) -> AdmissionVerdict:
     return AdmissionVerdict(False, message)
+
+
+def _config(errors: Iterable[str]) -> AdmissionVerdict:
+    wrong = list(errors)
+    return _no("; ".join(wrong[:8])) if wrong else YES
 
 
 def _deleted(name: str, known: AdmissionContext) -> AdmissionVerdict:

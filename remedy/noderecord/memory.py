@@ -12,7 +12,7 @@ so a job may be deleted at any time once the record holds it. For a rule in DryR
 counted, and the last ones are remembered as if they had acted: cooldown and attempts limit them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -30,6 +30,7 @@ from kubenode.api.v1alpha1.noderecord import (
 )
 from remedy.job.model import INCIDENT_ENDS, CloseReason, Job
 from remedy.job.moves import set_condition
+from remedy.noderecord.evidence import count_end, count_firing
 from remedy.remedier.past import Past, acts_of
 from remedy.remedier.proof import fold, settled
 from rules.atoms import read
@@ -76,9 +77,12 @@ def with_old_dry_run(spec: NodeRecordSpec, job: Job) -> NodeRecordSpec:
 
 
 def with_result(
-    spec: NodeRecordSpec, remedier: str, fault_class: str, result: WouldHave
+    spec: NodeRecordSpec, remedier: str, fault_class: str, result: WouldHave, generation: int = 0
 ) -> NodeRecordSpec:
-    """Return the record with one more repair that a rule in DryRun would have begun."""
+    """Return the record with one more repair that a rule in DryRun would have begun.
+
+    generation: of the rule; 0 if it is not known.
+    """
     old = next((dry_run for dry_run in spec.dry_runs if dry_run.remedier == remedier), None)
     recent = sorted([*(old.recent if old is not None else ()), result], key=lambda entry: entry.at)
     new = DryRunResults(
@@ -88,6 +92,7 @@ def with_result(
         first=min(old.first, result.at) if old is not None else result.at,
         false_since=None,
         recent=recent[-MOST_RECENT:],
+        evidence=count_firing(old, generation),
     )
     others = [dry_run for dry_run in spec.dry_runs if dry_run.remedier != remedier]
     return spec.model_copy(update={"dry_runs": [*others, new][-MOST_RULES:]})
@@ -110,9 +115,16 @@ def with_answer(spec: NodeRecordSpec, remedier: str, at: datetime, answer: str) 
 
 
 def judged(
-    spec: NodeRecordSpec, diagnosis: Diagnosis, facts: FactSet, now: datetime
+    spec: NodeRecordSpec,
+    diagnosis: Diagnosis,
+    facts: FactSet,
+    now: datetime,
+    attended_at: datetime | None = None,
 ) -> NodeRecordSpec:
-    """Return the record with the current evidence of each incident that may still last."""
+    """Return the record with the current evidence of each incident that may still last.
+
+    attended_at: when somebody last acted on the node; None if nobody did.
+    """
     if not facts.fresh:
         return spec
     matches = {match.rule_id: match.evidence for match in diagnosis.matches}
@@ -124,8 +136,8 @@ def judged(
         for entry in spec.jobs
     ]
     dry_runs = [
-        dry_run.model_copy(update={"false_since": now})
-        if dry_run.false_since is None and by_name.get(dry_run.remedier) is Truth.FALSE
+        dry_run.model_copy(update={"false_since": now, "evidence": count_end(dry_run, attended_at)})
+        if dry_run.false_since is None and _truth_of(dry_run, matches, by_name) is Truth.FALSE
         else dry_run
         for dry_run in spec.dry_runs
     ]
@@ -133,6 +145,15 @@ def judged(
         a is b for a, b in zip(dry_runs, spec.dry_runs, strict=True)
     )
     return spec if same else spec.model_copy(update={"jobs": jobs, "dry_runs": dry_runs})
+
+
+def _truth_of(
+    results: DryRunResults, matches: Mapping[str, Truth], by_name: Mapping[str, Truth]
+) -> Truth | None:
+    """Return the evidence of a rule in DryRun. Open jobs may follow another version of it."""
+    generation = results.evidence.generation if results.evidence is not None else 0
+    version = matches.get(f"{results.remedier}@{generation}")
+    return by_name.get(results.remedier) if version is None else version
 
 
 def lasts(entry: ClosedJob, now: datetime) -> bool:

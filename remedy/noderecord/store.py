@@ -12,7 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any, Protocol
 
 from kubenode.api.step_text import GRANTED_VERDICT
-from kubenode.api.v1alpha1 import API_VERSION, Ask, Expression, NodeRecord, RemedyOperationJob
+from kubenode.api.v1alpha1 import (
+    API_VERSION,
+    Ask,
+    Expression,
+    NodeRecord,
+    NodeRemedier,
+    RemedyOperationJob,
+)
 from kubenode.api.v1alpha1.noderecord import EventMemory, NodeRecordSpec, WouldHave
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.controller.result import DONE, Result
@@ -24,6 +31,12 @@ from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.objects import Node
 from remedy.job.model import ACTING, Job
 from remedy.noderecord import memory
+from remedy.noderecord.evidence import (
+    DryRunEvidenceIndex,
+    DryRunMatch,
+    find_attended_at,
+    with_matches,
+)
 from remedy.remedier.past import Past
 from rules.diagnose import Diagnosis
 from rules.facts import FactSet
@@ -93,6 +106,9 @@ class NodeRecords:
         self._sources: tuple[Synced, ...] = (records, jobs, nodes)
         self._events = events
         self.changed: Callable[[str], None] = lambda node: None
+        self.evidence = DryRunEvidenceIndex()
+        self.evidence_changed: Callable[[str], None] = lambda rule: None
+        """Called with the name of a rule whose evidence in DryRun changed."""
         self._ahead: dict[str, NodeRecordSpec] = {}
         """Records that are not written yet, by node."""
         self._closed: dict[str, dict[str, Job]] = {}
@@ -127,7 +143,10 @@ class NodeRecords:
         if new is None:
             self._pasts.pop(key, None)
             self._ahead.pop(key, None)
+            self._index(key, NodeRecordSpec())
             return
+        if key not in self._ahead:
+            self._index(key, new.spec)
         waiting = self._closed.pop(key, {})
         remaining = {name: job for name, job in waiting.items() if not self._has(new.spec, job)}
         if remaining:
@@ -182,21 +201,36 @@ class NodeRecords:
 
     # -- what is learned -------------------------------------------------------------------------
 
-    def judge(self, node: str, diagnosis: Diagnosis, facts: FactSet, now: datetime) -> None:
+    def judge(
+        self,
+        node: str,
+        diagnosis: Diagnosis,
+        facts: FactSet,
+        booted_at: datetime | None,
+        now: datetime,
+    ) -> None:
         """Take in the current evidence of incidents that may still last."""
-        spec = self.spec(node)
-        if spec.jobs or spec.dry_runs:
-            self._take(node, memory.judged(spec, diagnosis, facts, now))
+        spec, live = self.spec(node), self._nodes.get(node)
+        if live is not None and (spec.jobs or spec.dry_runs):
+            attended_at = find_attended_at(live, booted_at, self.past(node), now)
+            self._take(node, memory.judged(spec, diagnosis, facts, now, attended_at))
 
     def add_dry_run(
-        self, node: str, rule: str, fault_class: str, result: WouldHave, ask: Ask | None
+        self, node: str, rule: NodeRemedier, result: WouldHave, ask: Ask | None
     ) -> None:
         """Take in what a rule in DryRun would have done. `ask`: its request to Kube Defender; None:
         it needs no permit.
         """
-        self._take(node, memory.with_result(self.spec(node), rule, fault_class, result))
+        name, generation = rule.metadata.name, rule.metadata.generation
+        spec, fault_class = self.spec(node), rule.spec.fault_class
+        self._take(node, memory.with_result(spec, name, fault_class, result, generation))
         if ask is not None:
-            self._asks.setdefault(node, []).append((rule, result.at, ask))
+            self._asks.setdefault(node, []).append((name, result.at, ask))
+
+    def take_dry_run_matches(self, node: str, matches: Sequence[DryRunMatch]) -> None:
+        """Take in the rules in DryRun that match the node now, with their conflicts."""
+        if matches:
+            self._take(node, with_matches(self.spec(node), matches))
 
     def take_events(self, node: str, memory: EventMemory | None) -> timedelta | None:
         """Take in the node's Events that must outlive this process; return when to call again,
@@ -296,10 +330,16 @@ class NodeRecords:
     def _take(self, node: str, spec: NodeRecordSpec) -> None:
         if spec != self._stored(node):
             self._ahead[node] = spec
+            self._index(node, spec)
             self.changed(node)
+
+    def _index(self, node: str, spec: NodeRecordSpec) -> None:
+        for rule in self.evidence.store(node, spec.dry_runs):
+            self.evidence_changed(rule)
 
     def _forget(self, node: str) -> None:
         self._ahead.pop(node, None)
+        self._index(node, NodeRecordSpec())
         self._closed.pop(node, None)
         self._asks.pop(node, None)
         self._pasts.pop(node, None)

@@ -23,6 +23,7 @@ from kubenode.runtime.kube.objects import Node
 from kubenode.runtime.recorder import EventRecorder, Regarding
 from remedy.job.model import ACTING
 from remedy.job.store import PLURAL
+from remedy.noderecord.evidence import find_dry_run_matches
 from remedy.noderecord.store import NodeRecords
 from remedy.remedier import traces
 from remedy.remedier.build import agent_of, build
@@ -166,10 +167,10 @@ class Remedier:
         if not facts.fresh or not self.records.ready():
             return STALE
         now = self.clock.now()
-        self.records.judge(name, diagnosis, facts, now)
+        booted_at = self.facts.booted_at(name)
+        self.records.judge(name, diagnosis, facts, booted_at, now)
         pause = self.records.take_events(name, self.facts.past_events(name))
         memory = self._memory.setdefault(name, _Memory())
-        booted_at = self.facts.booted_at(name)
         active, past = self.rules.active(), self.records.past(name)
         mind, unjudged = memory.mind, self.facts.unjudged
         rules = frozenset(match.rule_id for match, _ in matching(diagnosis, active))
@@ -187,6 +188,8 @@ class Remedier:
                 await self._create(grouped, match, node, facts, memory, started)
         for order in decision.dry_runs:
             await self._dry_run(order, choice.match(order.candidate.rule_id), node, facts)
+        dry_runs = find_dry_run_matches([rule for _, rule in choice.matches], past)
+        self.records.take_dry_run_matches(name, dry_runs)
         if job := self.stronger.store(name, decision.stronger):
             self.wake_job(job)
         await self._tell(node, memory, frozenset(decision.waits))
@@ -262,7 +265,7 @@ class Remedier:
     async def _dry_run(self, order: JobOrder, match: Match, node: Node, facts: FactSet) -> None:
         name, rule = node.metadata.name, order.candidate.rule
         result, ask = result_of(order, match, node, facts, self.clock.now())
-        self.records.add_dry_run(name, rule.metadata.name, rule.spec.fault_class, result, ask)
+        self.records.add_dry_run(name, rule, result, ask)
         self.group_jobs.add_dry_run(name, rule)
         self.metrics.dry_runs.inc()
         text = f"rule {rule.metadata.name} in DryRun would begin a repair with rung {result.rung}"

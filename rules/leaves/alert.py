@@ -38,7 +38,9 @@ def alert(leaf: AlertLeaf, facts: FactSet, now: datetime) -> LeafReading:
     if now < holds_at:
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(holds_at, silent_at)
-        return LeafReading(Truth.FALSE, about, young, True, "Alertmanager", alive_at, flips_at)
+        return LeafReading(
+            Truth.FALSE, about, young, True, "Alertmanager", alive_at, flips_at, holds_at
+        )
     return LeafReading(Truth.TRUE, about, says, True, "Alertmanager", alive_at, silent_at)
 
 

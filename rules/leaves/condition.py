@@ -50,13 +50,13 @@ def condition(leaf: ConditionLeaf, facts: FactSet, now: datetime) -> LeafReading
         young = f"{says}, not yet for {span(leaf.for_)}"
         flips_at = min(holds_at, silent_at)
         return LeafReading(
-            Truth.FALSE, about, young, fact.status, SOURCE, fact.received_at, flips_at
+            Truth.FALSE, about, young, fact.status, SOURCE, fact.received_at, flips_at, holds_at
         )
     elif (known_at := holds_at + unobserved_time(fact, facts, now)) > now:
         deaf = f"{says}, not for {span(leaf.for_)} in which its reporter could be heard"
         flips_at = min(known_at, silent_at)
         return LeafReading(
-            Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.received_at, flips_at
+            Truth.UNKNOWN, about, deaf, fact.status, SOURCE, fact.received_at, flips_at, known_at
         )
     return LeafReading(truth, about, says, fact.status, SOURCE, fact.received_at, silent_at)
 

@@ -15,6 +15,7 @@ class LeafReading:
     source: who reported it, such as `Node condition`; "" if nothing did
     observed_at: when it was reported; None if it has no time
     flips_at: when time alone changes the answer; None: never
+    holds_at: when the leaf becomes true if its fault lasts; None: it is true, or has no fault
     """
 
     truth: Truth
@@ -24,6 +25,7 @@ class LeafReading:
     source: str = ""
     observed_at: datetime | None = None
     flips_at: datetime | None = None
+    holds_at: datetime | None = None
 
     @property
     def evidence(self) -> str:

@@ -31,7 +31,7 @@ from rules.unheard import unobserved_time
 
 
 def state(leaf: Leaf | AbsentLeaf, reading: LeafReading, facts: FactSet, now: datetime) -> str:
-    """Describe the state, such as `it is True since 12 s`; "" if the leaf's description says it."""
+    """Describe the state, such as `it is True for 12 s`; "" if the leaf's description says it."""
     if not facts.fresh:
         return STALE
     if source := stale_source(leaf, facts):
@@ -90,7 +90,9 @@ def _condition(leaf: ConditionLeaf, reading: LeafReading, facts: FactSet, now: d
     fact = facts.conditions.get(leaf.type)
     if fact is None:
         return "it is not reported"
-    lasts = f"since {ago(now - fact.since)}"
+    lasts = f"for {ago(now - fact.since)}"
+    if fact.began is not None:
+        lasts += f", perhaps for {ago(now - fact.began)}: its reporter has not repeated it"
     since = f"it is {fact.status} {lasts}"
     if now >= fact.received_at + leaf.max_age:
         return f"it was last heard from {ago(now - fact.received_at)} ago, saying {fact.status}"

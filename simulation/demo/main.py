@@ -12,19 +12,17 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-from kubenode.api.duration import parse_duration
 from kubenode.api.scale import scaled
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.cli.cluster import require_engine
@@ -40,8 +38,10 @@ from simulation.apiserver.server import EmbeddedApiServer
 from simulation.demo.controllers import controllers
 from simulation.demo.history import past_events
 from simulation.demo.insight import NO_INSIGHT, DemoInsight, has_insight
-from simulation.demo.scenarios import SCENARIOS, Scenario
+from simulation.demo.run_length import read_seconds
+from simulation.demo.scenarios import RELEASE, SCENARIOS, Scenario
 from simulation.demo.server import api_server, client
+from simulation.demo.signals import set_at_signal
 from simulation.demo.summary import Run, describe, summary
 from simulation.demo.terminal import Terminal
 from simulation.demo.world import DemoWorld
@@ -89,14 +89,9 @@ class Options:
         Raises Refusal.
         """
         if scenario not in SCENARIOS:
-            known = ", ".join(SCENARIOS)
+            known = ", ".join((*SCENARIOS, RELEASE))
             raise Refusal(f"--scenario {scenario}: no such scenario; choose {known}", Exit.USAGE)
-        try:
-            seconds = parse_duration(lasts).total_seconds() if lasts is not None else None
-        except ValueError as error:
-            raise Refusal(f"--for {error}", Exit.USAGE) from error
-        if seconds == 0:
-            raise Refusal("--for 0s would end before it began: give it 20s or more", Exit.USAGE)
+        seconds = read_seconds(lasts)
         chosen = seed if seed is not None else secrets.randbelow(10_000)
         plan = SCENARIOS[scenario]
         nodes, speed = nodes or plan.nodes, speed or plan.speed
@@ -162,7 +157,7 @@ class Demo:
     async def run(self) -> None:
         """Run until a signal or the end of the time. Raises the error of a part that fails."""
         stop = asyncio.Event()
-        with _signals(stop):
+        with set_at_signal(stop):
             async with asyncio.TaskGroup() as tasks:
                 work = tasks.create_task(self._work())
                 stopping = tasks.create_task(stop.wait())
@@ -290,22 +285,3 @@ class Clients:
     eyes: Kube
     central: Kube
     agents: Kube
-
-
-@contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` at the first signal, and end the process at the second one."""
-
-    def handle_signal(number: signal.Signals) -> None:
-        if stop.is_set():
-            os._exit(128 + number)
-        stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, handle_signal, number)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)

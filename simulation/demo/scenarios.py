@@ -5,6 +5,8 @@
 - rollout: a component is upgraded in batches, and the third fails
 - quiet: no faults at all; you bring your own
 
+The scenario `release` has no nodes and no faults: see simulation.demo.release.
+
 Times are seconds of the demo, each of which stands for `speed` seconds of a real fleet. Single
 faults occur below the rate that opens a breaker (`newFaultsPer10m`), and in one zone after the
 other.
@@ -224,3 +226,5 @@ QUIET = Scenario(
     quiet=True,
 )
 SCENARIOS = {scenario.name: scenario for scenario in (MIXED, STORM, ROLLOUT, QUIET)}
+RELEASE = "release"
+"""The scenario of simulation.demo.release."""

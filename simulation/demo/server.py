@@ -18,6 +18,7 @@ from kubenode.runtime.clock import Clock, SystemClock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.plain import PlainTransport
 from remedy.webhook.approvals import ApprovalCaller, signed
+from simulation.apiserver.access import Tls
 from simulation.apiserver.admission import Hook, Mutator
 from simulation.apiserver.server import EmbeddedApiServer, ListenError
 
@@ -26,11 +27,20 @@ UNHURRIED = 100_000.0
 
 
 @asynccontextmanager
-async def api_server(port: int) -> AsyncIterator[EmbeddedApiServer]:
+async def api_server(
+    port: int, *, tls: Tls | None = None, tokens: Sequence[str] = ()
+) -> AsyncIterator[EmbeddedApiServer]:
     """Yield the server with our kinds installed. Raises Refusal if `port` is not available."""
     enough_files()
     hooks = {f"{kind.resource.plural}.{GROUP}": hook(kind) for kind in KINDS}
-    server = EmbeddedApiServer(port, crds=crds(), admission=hooks, mutators=signing(SystemClock()))
+    server = EmbeddedApiServer(
+        port,
+        crds=crds(),
+        admission=hooks,
+        mutators=signing(SystemClock()),
+        tls=tls,
+        tokens=tokens,
+    )
     try:
         await server.start()
     except ListenError as error:

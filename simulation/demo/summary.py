@@ -55,11 +55,16 @@ def summary(
     timeToDecide: from that report to the job; includes the rule's `for`.
     timeToHeal: from the fault to the phase Succeeded, verification included, of healed faults.
     booted: faults that only a boot ends, by who booted the machine.
+    faultsOpen: faults that nothing has ended yet.
+    faultsOpenBehindBreaker: those of them whose node is in the scope of a breaker that is not
+        closed.
     figuresMeaningful: false if the machine was too slow. Then KubeNode acted on late reports, and
         falseActions, limitViolations, breakerUnexplained and all times say nothing about it.
     """
     real = [fault for fault in ledger.faults if fault.kind.real]
     healed = ledger.healed
+    unfinished = [fault for fault in real if fault.ended is None]
+    behind_breaker = {n for e in observer.breakers.episodes if e.closed is None for n in e.nodes}
     return {
         "scenario": run.scenario,
         "nodes": run.nodes,
@@ -73,6 +78,8 @@ def summary(
         "jobs": dict(sorted(Counter(phases).items())),
         "healed": len(healed),
         "booted": booted(ledger.faults),
+        "faultsOpen": len(unfinished),
+        "faultsOpenBehindBreaker": sum(fault.node in behind_breaker for fault in unfinished),
         "falseActions": len(observer.false_actions),
         "limitViolations": len(observer.limit_violations),
         "actsJudged": observer.acts,
@@ -112,10 +119,21 @@ def describe(result: Mapping[str, Any]) -> Iterator[str]:
         yield f"KubeNode healed {result['healed']} of {faults} faults by itself."
     if (median := result["timeToHeal"]["p50"]) is not None:
         yield f"Half of them were healed within {median:g} s, verification included."
+    yield from _describe_open_faults(result)
     if opened := result["breakerOpened"]:
-        yield f"A breaker opened {opened} times and closed {result['breakerClosed']} times."
+        yield f"Breakers opened: {opened}. Closed again: {result['breakerClosed']}."
     yield from _describe_judgement(result)
     yield "Add --json for all figures."
+
+
+def _describe_open_faults(result: Mapping[str, Any]) -> Iterator[str]:
+    if unfinished := result["faultsOpen"]:
+        yield f"When the demo ended, {unfinished} faults had not ended yet."
+    if blocked := result["faultsOpenBehindBreaker"]:
+        yield (
+            f"The nodes of {blocked} of them are in a zone with an open breaker: too many nodes"
+            " failed there at once, so Kube Defender permits no further disruption."
+        )
 
 
 def _describe_rollout(rollout: Mapping[str, Any]) -> str:

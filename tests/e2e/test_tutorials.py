@@ -111,3 +111,24 @@ def test_insight_shows_which_kernel_fails_and_that_the_release_helped(tmp_path: 
         page = reader.type_block("kubenode insight incident $JOB")
         assert "Closed" in page and "What worked for the same rule and fault:" in page
     assert reader.untyped_blocks() == []
+
+
+def test_first_release_goes_through_three_clusters_and_back(tmp_path: Path) -> None:
+    reader = Reader("docs/tutorial-release.md", tmp_path)
+    with reader.run_demo("--scenario release", "--for", "14m"):
+        rolled_back = r"^disk-nearly-full-3 .* RolledBack"
+        reader.wait_for_output("kubenode release status", rolled_back, PATIENCE)
+        assert "s-01  Connected" in reader.type_block("kubenode member list")
+        explained = reader.type_block("kubenode release explain")
+        assert "RolledBack" in explained
+        planned = reader.type_block("kubenode release plan -f")
+        assert "production  1         Before    p-01" in planned
+        asks = r"^ten-minutes .* AwaitingApproval"
+        reader.wait_for_output("kubenode release status", asks, PATIENCE)
+        reader.type_block("release approve ten-minutes")
+        succeeded = r"^ten-minutes .* Succeeded"
+        reader.wait_for_output("kubenode release status", succeeded, PATIENCE)
+        reader.type_block("release rollback ten-minutes")
+        returned = r"^ten-minutes .* RolledBack"
+        reader.wait_for_output("kubenode release status", returned, PATIENCE)
+    assert reader.untyped_blocks() == []

@@ -457,6 +457,32 @@ def machine_class() -> Object:
     }
 
 
+def node_class() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "NodeClass",
+        "metadata": {"name": "small"},
+        "spec": {
+            "nodeController": "alibaba",
+            "config": {"instanceType": "ecs.g7.large", "disks": [{"gib": 40}]},
+            "resources": [
+                {"type": "Reference", "name": "userData", "reference": {"name": "debian12"}},
+                {"type": "Reference", "name": "credentials", "reference": {"name": "ram"}},
+            ],
+            "nodeLabels": {"pool": "online"},
+        },
+    }
+
+
+def node_set() -> Object:
+    return {
+        "apiVersion": API,
+        "kind": "NodeSet",
+        "metadata": {"name": "online"},
+        "spec": {"nodeClass": "small", "replicas": 3, "maxUnavailable": 0, "maxSurge": 1},
+    }
+
+
 def machine_set() -> Object:
     return {
         "apiVersion": API,
@@ -656,6 +682,8 @@ GOOD: Mapping[str, Object] = {
     "machine": machine(),
     "class": machine_class(),
     "set": machine_set(),
+    "node-class": node_class(),
+    "node-set": node_set(),
     "component": machine_component(),
     "rollout": machine_component_set(),
     "pipeline": release_pipeline(),
@@ -1206,6 +1234,37 @@ BAD: tuple[Bad, ...] = (
     ),
     Bad("set of all", "set", "spec.selector", {}, "spec.selector", "every machine"),
     Bad("fewer than none", "set", "spec.replicas", -1, "spec.replicas"),
+    Bad(
+        "controller of power alone",
+        "node-class",
+        "spec.nodeController",
+        "redfish",
+        "spec.nodeController",
+    ),
+    Bad(
+        "one resource twice",
+        "node-class",
+        "spec.resources.1.name",
+        "userData",
+        "spec.resources",
+        "one resource of each name",
+    ),
+    Bad(
+        "file as a resource",
+        "node-class",
+        "spec.resources.0.type",
+        "File",
+        "spec.resources[0].type",
+    ),
+    Bad(
+        "update without room",
+        "node-set",
+        "spec.maxSurge",
+        "0%",
+        "spec.maxUnavailable",
+        "raise one of both",
+    ),
+    Bad("set of no class", "node-set", "spec.nodeClass", "", "spec.nodeClass"),
     Bad(
         "two sources",
         "component",

@@ -8,7 +8,7 @@ import json
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -49,9 +49,20 @@ class Answer:
         return b"" if self.body is None else json.dumps(self.body).encode()
 
 
+Check = Callable[[Request, Answer], Sequence[str]]
+"""Returns how a request and its answer break the vendor's published model."""
+
+
 class CloudServer:
-    def __init__(self, answer: Callable[[Request], Answer], tls: Identity | None = None) -> None:
-        self.answer = answer
+    """check: a violation that it returns is a mistake of the test."""
+
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        tls: Identity | None = None,
+        check: Check | None = None,
+    ) -> None:
+        self.answer, self.check = answer, check
         self.asked: list[Request] = []
         self.silent = False
         self.mistakes: list[BaseException] = []
@@ -78,7 +89,10 @@ class CloudServer:
         with self._lock:
             self.asked.append(request)
             try:
-                return self.answer(request)
+                answer = self.answer(request)
+                if self.check is not None and (problems := self.check(request, answer)):
+                    raise AssertionError("; ".join(problems))
+                return answer
             except Exception as mistake:
                 self.mistakes.append(mistake)
                 raise

@@ -126,7 +126,7 @@ def a_job(
             "remedier": {"name": rule, "uid": "u", "generation": 1},
             "trigger": {
                 "firstTrue": stamp(300),
-                "facts": [{"atom": "condition KernelDeadlock True 30s", "value": True}],
+                "facts": [{"atom": explanation, "value": True}],
                 "explanation": explanation,
             },
             "mode": mode,

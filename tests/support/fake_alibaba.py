@@ -11,6 +11,7 @@ from typing import Any
 from support.cloud_server import Answer, CloudServer, Request
 from support.fake_machine import FakeMachine
 from support.provider_contract import Trouble
+from support.vendor_models import AlibabaModel
 
 from kubenode.providers.port import PowerState
 
@@ -68,7 +69,7 @@ class FakeAlibaba:
         self.tokens: set[str] = set()
         self.events: dict[str, tuple[str, str]] = {}
         """Instance and cycle status of each system event."""
-        self.server = CloudServer(self._answer)
+        self.server = CloudServer(self._answer, check=AlibabaModel().check)
 
     def add(self, instance: str, address: str, hostname: str) -> FakeMachine:
         self.machines[instance] = machine = FakeMachine()

@@ -14,6 +14,7 @@ from support.cloud_server import Answer, CloudServer, Request
 from support.fake_alibaba import REGION, done, error, yes
 from support.fake_fleet import FakeFleet, FakeInstance
 from support.instance_contract import Trouble
+from support.vendor_models import AlibabaModel
 
 TROUBLES = {
     Trouble.THROTTLED: (400, "Throttling.User", "Request was denied due to user flow control."),
@@ -32,7 +33,7 @@ class FakeAlibabaInstances:
 
     def __init__(self, page: int = 2) -> None:
         self.fleet, self.page = FakeFleet(), page
-        self.server = CloudServer(self._answer)
+        self.server = CloudServer(self._answer, check=AlibabaModel().check)
         self.last: Mapping[str, str] = {}
         """The last request that made an instance."""
         self.under_way = False

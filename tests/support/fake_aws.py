@@ -8,6 +8,7 @@ import boto3
 from moto.ec2.models import ec2_backends
 from support.cloud_server import Answer, CloudServer, Request
 from support.provider_contract import Trouble
+from support.vendor_models import AwsModel
 
 from kubenode.providers.port import PowerState
 
@@ -128,7 +129,13 @@ class PublishedEc2:
         self.completed: list[Mapping[str, str]] = []
         self.on_change: tuple[int, str, str] | None = None
         """Answered to whatever changes something."""
-        self.server = CloudServer(self._answer)
+        ec2, groups = AwsModel("ec2"), AwsModel("autoscaling")
+        self.server = CloudServer(
+            self._answer,
+            check=lambda request, answer: (groups if groups.has(request) else ec2).check(
+                request, answer
+            ),
+        )
 
     @property
     def actions(self) -> list[str]:
@@ -151,7 +158,7 @@ class PublishedEc2:
                 assert action
                 return error(*self.on_change)
             case action:
-                return xml(action, "<instancesSet/><return>true</return>")
+                return xml(action, "<instancesSet/>")
 
     def _member(self) -> str:
         if not self.lifecycle:

@@ -12,6 +12,7 @@ from support.cloud_server import Answer, CloudServer, Request
 from support.fake_aws import ACCOUNT, error, xml
 from support.fake_fleet import CREATED, FakeFleet, FakeInstance
 from support.instance_contract import Trouble
+from support.vendor_models import AwsModel
 
 ZONE = "eu-west-1a"
 STATES = {
@@ -45,7 +46,7 @@ class FakeAwsInstances:
 
     def __init__(self, page: int = 2) -> None:
         self.fleet, self.page = FakeFleet(), page
-        self.server = CloudServer(self._answer)
+        self.server = CloudServer(self._answer, check=AwsModel("ec2").check)
         self.last: Mapping[str, str] = {}
         """The last request that made an instance."""
 
@@ -117,9 +118,11 @@ class FakeAwsInstances:
         one = self.fleet.instances.get(wanted)
         if one is None:
             return error(400, "InvalidInstanceID.NotFound", f"'{wanted}' does not exist")
+        before = _state(one, "previousState")
         if one.state != "ended":
             one.state = "ending"
-        return xml("TerminateInstances", f"<instancesSet>{_item(one)}</instancesSet>")
+        change = f"<instanceId>{one.id}</instanceId>{_state(one, 'currentState')}{before}"
+        return xml("TerminateInstances", f"<instancesSet><item>{change}</item></instancesSet>")
 
 
 def _tags(form: Mapping[str, str], kind: str) -> dict[str, str]:
@@ -141,8 +144,12 @@ def _reservations(found: list[FakeInstance]) -> str:
     return f"<reservationSet>{items}</reservationSet>"
 
 
-def _item(one: FakeInstance) -> str:
+def _state(one: FakeInstance, element: str) -> str:
     code, name = STATES[one.state]
+    return f"<{element}><code>{code}</code><name>{name}</name></{element}>"
+
+
+def _item(one: FakeInstance) -> str:
     tags = "".join(
         f"<item><key>{key}</key><value>{value}</value></item>" for key, value in one.tags.items()
     )
@@ -150,8 +157,8 @@ def _item(one: FakeInstance) -> str:
     address = "" if gone else "<privateIpAddress>10.0.0.12</privateIpAddress>"
     return (
         f"<item><instanceId>{one.id}</instanceId><imageId>ami-bff32ccc</imageId>"
-        f"<instanceState><code>{code}</code><name>{name}</name></instanceState>"
-        f"<placement><availabilityZone>{ZONE}</availabilityZone><tenancy>default</tenancy>"
+        f"{_state(one, 'instanceState')}<placement>"
+        f"<availabilityZone>{ZONE}</availabilityZone><tenancy>default</tenancy>"
         f"</placement><launchTime>{CREATED}</launchTime>{address}"
         f"<instanceType>m5.large</instanceType><tagSet>{tags}</tagSet></item>"
     )

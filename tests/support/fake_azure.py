@@ -11,6 +11,7 @@ from support.cloud_server import Answer, CloudServer, Request
 from support.fake_machine import FakeMachine
 from support.pki import Identity
 from support.provider_contract import Trouble
+from support.vendor_models import AzureMachineModel
 
 from kubenode.providers.port import PowerState
 
@@ -56,7 +57,7 @@ class FakeAzure:
         self.trouble: Trouble | None = None
         self.refusal: tuple[int, str, str] | None = None
         """Answered to whatever changes something."""
-        self.server = CloudServer(self._answer, tls)
+        self.server = CloudServer(self._answer, tls, AzureMachineModel().check)
 
     def add(self, path: str, named: str = "") -> FakeMachine:
         self.machines[path.lower()] = machine = FakeMachine()

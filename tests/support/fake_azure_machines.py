@@ -13,6 +13,7 @@ from support.fake_azure import SUBSCRIPTION, error
 from support.fake_fleet import CREATED, FakeFleet, FakeInstance
 from support.instance_contract import Trouble
 from support.pki import Identity
+from support.vendor_models import AzureMachineModel
 
 GROUP = "Nodes"
 """As it was made; cloud controller managers write it in lower case."""
@@ -45,7 +46,7 @@ class FakeAzureMachines:
 
     def __init__(self, tls: Identity, page: int = 2) -> None:
         self.fleet, self.page = FakeFleet(), page
-        self.server = CloudServer(self._answer, tls)
+        self.server = CloudServer(self._answer, tls, AzureMachineModel().check)
         self.bodies: dict[str, dict[str, Any]] = {}
         self.failed = ""
         """Why machines that were accepted cannot be allocated."""

@@ -15,13 +15,13 @@ from insight.analyses.faults import (
     FaultRow,
     FaultSum,
     count_faults,
-    count_faulty_nodes,
     sum_faults,
 )
 from insight.analyses.incidents import MOST_INCIDENTS, IncidentRow, list_incidents, read_incident
 from insight.analyses.interval import Interval
-from insight.analyses.lemons import LemonRow, count_by_faults, list_lemons
-from insight.analyses.repair_outcomes import HealingRow, StageTime, summarize_healing
+from insight.analyses.lemons import LemonRow, count_by_faults, list_lemons, sum_nodes
+from insight.analyses.repair_outcomes import HealingRow, summarize_healing
+from insight.analyses.repair_sums import StageTime
 from insight.analyses.selection import HistorySelection
 from insight.analyses.trend import OutcomeRow, StageRow, count_outcomes, measure_stages
 from insight.store.event_store import EventStore
@@ -160,7 +160,7 @@ def expected_sums(by: FaultProperty) -> list[FaultSum]:
 def check_sums(engine: Engine, by: FaultProperty) -> None:
     with engine.connect() as connection:
         rows = sum_faults(connection, PERIOD, by)
-        nodes = count_faulty_nodes(connection, PERIOD)
+        nodes = len(sum_nodes(connection, PERIOD))
     assert rows == expected_sums(by)
     assert nodes == len({data.node.uid for _, data in opened()})
 
@@ -296,5 +296,5 @@ def check_lemons(engine: Engine) -> None:
     assert 0 < len(rows) < len(everybody)
     assert any(row.failed for row in rows)
     with engine.connect() as connection:
-        nodes = count_by_faults(connection, PERIOD)
+        nodes = count_by_faults(sum_nodes(connection, PERIOD))
     assert nodes == Counter(Counter(data.node.uid for _, data in opened()).values())

@@ -10,7 +10,7 @@ from support.clock import T0
 from support.insight_history import history, received
 
 from insight.store.event_store import EventStore, LoadResult
-from insight.store.schema import TABLES, events, faults, milliseconds, repairs
+from insight.store.schema import day_of, events, faults, instant, metadata, milliseconds, repairs
 from kubenode.runtime.stream.model import JobClosed, JobOpened, StreamEvent
 
 HISTORY = list(history(incidents=40, seed=3, nodes=6, days=20))
@@ -31,7 +31,7 @@ def deliveries(draw: st.DrawFn) -> Deliveries:
 
 def emptied(engine: Engine) -> None:
     with engine.begin() as connection:
-        for table in TABLES:
+        for table in metadata.tables.values():
             connection.execute(delete(table))
 
 
@@ -70,7 +70,7 @@ def check_retention(engine: Engine) -> None:
     emptied(engine)
     store = EventStore(engine, timedelta(days=7))
     everything = received(HISTORY)
-    start = NOW - timedelta(days=7)
+    start = instant(day_of(milliseconds(NOW - timedelta(days=7))))
     young = [event for event in HISTORY if event.time >= start]
     assert 0 < len(young) < len(HISTORY)
     EventStore(engine, timedelta(days=365)).load(everything, NOW)

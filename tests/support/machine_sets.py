@@ -14,7 +14,7 @@ from support.machine_world import MACHINES, MachineWorld, machine_world, until
 from support.remedy_cluster import YesPermits
 
 from defender.client import Permits
-from kubenode.api.v1alpha1 import Machine, MachineSet
+from kubenode.api.v1alpha1 import Machine, MachineClass, MachineSet, NodeClass, NodeSet
 from kubenode.providers.instances import Instance, InstanceProviders
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import STRATEGIC_PATCH, Kube
@@ -24,6 +24,7 @@ from machine.site_settings import Provisioning
 
 T = TypeVar("T")
 CLASS = "ecs-a"
+KINDS_MADE = {kind.resource.kind: kind for kind in (MachineSet, MachineClass, NodeSet, NodeClass)}
 
 
 def a_class(name: str = CLASS, **spec: Any) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class Site:
         return self.world.kube
 
     async def make(self, body: dict[str, Any]) -> None:
-        plural = {"MachineSet": "machinesets", "MachineClass": "machineclasses"}[body["kind"]]
+        plural = KINDS_MADE[body["kind"]].resource.plural
         self.objects.append(paths.custom(plural, body["metadata"]["name"]))
         await self.kube.create(paths.custom(plural), body)
 
@@ -160,7 +161,7 @@ class Site:
         self.joined[name] = True, _now(self.kube)
         with suppress(AlreadyExists):
             await self.hosts.node(name, provider_id=provider_id)
-            await self.hosts.beat(name)
+        await self.hosts.beat(name)
         await self._heartbeat(name)
 
     async def _heartbeat(self, name: str) -> None:

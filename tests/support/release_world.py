@@ -132,6 +132,7 @@ class MemberDouble:
 
     relapsed: number of jobs for a relapse that its rules count.
     reachable, healthy: levers; whether it answers, and whether its operator finds objects healthy.
+    breaker: state of a breaker of its Kube Defender.
     conflict: message of a Conflict with which it answers each apply without force; "" for none.
     refusal: message of an Invalid with which it answers each write; "" for none.
     """
@@ -141,6 +142,7 @@ class MemberDouble:
         self.life = life or Lifetime()
         self.reachable = self.healthy = True
         self.conflict = self.refusal = ""
+        self.breaker = "Closed"
         self.relapsed = 0
         self.objects: dict[str, Raw] = {}
         self.written: list[str] = []
@@ -148,6 +150,12 @@ class MemberDouble:
     async def read(self, kind: str, name: str) -> Raw | None:
         self._answer()
         return self._with_status(self.objects.get(f"{kind}/{name}"))
+
+    async def list_all(self, kind: str) -> list[Raw]:
+        self._answer()
+        assert kind == "DefenderPolicy"
+        breaker = {"scope": "cluster", "state": self.breaker, "since": T0.isoformat(), "why": "x"}
+        return [{"metadata": {"name": "limits"}, "status": {"breaker": [breaker]}}]
 
     def _with_status(self, stored: Raw | None) -> Raw | None:
         if stored is None:
@@ -254,8 +262,13 @@ class ReleaseStoreDouble:
 class ReleaseWorldDouble:
     """A pipeline, its members and a reconciler. `restart` builds the reconciler anew."""
 
-    def __init__(self, pipeline: ReleasePipeline, members: Iterable[MemberDouble]) -> None:
-        self.clock = FakeClock()
+    def __init__(
+        self,
+        pipeline: ReleasePipeline,
+        members: Iterable[MemberDouble],
+        clock: FakeClock | None = None,
+    ) -> None:
+        self.clock = clock or FakeClock()
         self.pipeline: ReleasePipeline | None = pipeline
         self.members = {member.name: member for member in members}
         self.store = ReleaseStoreDouble()

@@ -71,9 +71,10 @@ class Reader:
                 self._kubeconfig = until(
                     self._printed_kubeconfig, "a kubeconfig", START_SECONDS, self.demo_output
                 )
-                self._insight = until(
-                    self._printed_history, "history", START_SECONDS, self.demo_output
-                )
+                if any("KUBENODE_INSIGHT_URL" in each for each in self._blocks):
+                    self._insight = until(
+                        self._printed_history, "history", START_SECONDS, self.demo_output
+                    )
                 self._typed.add(block)
                 yield
             finally:

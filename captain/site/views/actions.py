@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ReleaseState, StagePhase
+from kubenode.api.v1alpha1.release import ApprovalSubject, ReleaseState, StagePhase
 from kubenode.runtime.release_control import find_objection
 
 
@@ -75,7 +75,8 @@ def list_choices(release: Release) -> Iterator[ReleaseChoice]:
 
 def find_unapproved(release: Release) -> str:
     """Return the stage that waits for an approval, "" if none does."""
-    approved = {entry.stage for entry in release.spec.approvals}
+    starts = (entry for entry in release.spec.approvals if entry.subject is ApprovalSubject.START)
+    approved = {entry.stage for entry in starts}
     waiting = (s.name for s in release.status.stages if s.phase is StagePhase.AWAITING_APPROVAL)
     return next((name for name in waiting if name not in approved), "")
 

@@ -20,7 +20,7 @@ from captain.site.views.actions import ReleaseActionsPart, list_choices
 from captain.site.views.releases import ReleaseRow, build_release_row
 from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ReleaseCluster, ReleaseStage, StagePhase
+from kubenode.api.v1alpha1.release import ApprovalSubject, ReleaseCluster, ReleaseStage, StagePhase
 from kubenode.api.v1alpha1.releasepipeline import PipelineStage, StageApproval
 from kubenode.runtime.site.grid import columns, draw_states
 from kubenode.runtime.site.parts import View
@@ -200,7 +200,8 @@ def describe_settings(stage: PipelineStage) -> Iterator[str]:
 
 
 def _list_approvals(release: Release) -> Iterator[ApprovalRow]:
-    given = {entry.stage: entry for entry in release.spec.approvals}
+    starts = (entry for entry in release.spec.approvals if entry.subject is ApprovalSubject.START)
+    given = {entry.stage: entry for entry in starts}
     for entry in given.values():
         yield ApprovalRow(entry.stage, entry.by, entry.at)
     snapshot = release.status.snapshot

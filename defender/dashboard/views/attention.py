@@ -78,6 +78,7 @@ ACTIVITY_STATES = {
     "held": NodeDisplayState.ON_HOLD,
     "repairing": NodeDisplayState.REPAIRING,
     "dry-run": NodeDisplayState.FAULTY,
+    "undisturbed": NodeDisplayState.FAULTY,
     "unattended": NodeDisplayState.FAULTY,
     "upgrading": NodeDisplayState.UPGRADING,
 }
@@ -178,7 +179,7 @@ def _for_people(scene: Scene) -> Iterator[AttentionRow]:
             else "The cordon stays. Choose what comes next, or repair the node by hand."
         )
         press = "Approve or deny" if approval else "Choose what comes next"
-        why = job.status.hold.message if job.status.hold else job.spec.trigger.explanation
+        why = job.status.hold.message if job.status.hold else job.spec.trigger.summary
         rule = job.spec.remedier.name or "a person"
         yield AttentionRow(
             f"job-{name}", "person", title, f"{rule}: {why or job.spec.fault_class}",

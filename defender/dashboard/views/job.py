@@ -200,13 +200,14 @@ def hold_of(scene: Scene, job: ObservedJob) -> Iterable[HoldCard]:
         kind="RemedyOperationJob", name=job.metadata.name, uid=job.metadata.uid or "unknown"
     )
     place = scene.control.queue.position(holder, job.spec.node_name)
+    again_at = hold.look_again_at  # Kube Defender calls a job of its queue earlier or later
     yield HoldCard(
         hold.reason,
         hold.scope,
         hold_sentence(hold),
         HOLDS.get(hold.reason, ""),
         HOLDS_MAY.get(hold.reason, "Nothing need be done: it asks again by itself."),
-        hold.look_again_at,
+        again_at if again_at and again_at > scene.now else None,
         _describe_place(place) if place else "",
     )
 

@@ -108,7 +108,7 @@ def row_of(scene: Scene, job: ObservedJob) -> JobRow:
         rule=job.spec.remedier.name,
         severity=job.spec.severity,
         fault=describe_fault(job.spec.fault_class),
-        evidence=job.spec.trigger.explanation,
+        evidence=job.spec.trigger.summary,
         reason=hold.reason if hold and job.open else "",
         why=(hold.message if hold and job.open else "") or job.status.message,
         rung=rung_of(job),

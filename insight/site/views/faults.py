@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from insight.analyses.faults import FaultProperty, FaultRow, FaultSum, count_faults, sum_faults
+from insight.analyses.faults import FaultProperty, FaultSum, ValueCount, count_values, sum_faults
 from insight.site.request import PageRequest
 from kubenode.runtime.site.charts import bar_chart, many
 from kubenode.runtime.site.plot import Plot, scale_top
@@ -18,8 +18,9 @@ UNKNOWN = "unknown"
 
 
 def build_faults(connection: Connection, page: PageRequest) -> dict[str, Any]:
-    rows = count_faults(connection, page.selection, page.by, page.interval)
     sums = sum_faults(connection, page.selection, page.by)
+    frequent = [each.value for each in sums[:MOST_PLOTS]]
+    rows = count_values(connection, page.selection, page.by, page.interval, frequent)
     total = sum(each.faults for each in sums)
     return {
         "sentence": f"{many(total, 'fault')} by {page.by.replace('-', ' ')}.",
@@ -32,19 +33,20 @@ def build_faults(connection: Connection, page: PageRequest) -> dict[str, Any]:
 
 
 def draw_values(
-    rows: Sequence[FaultRow], sums: Sequence[FaultSum], window: PlotWindow
+    rows: Sequence[ValueCount], sums: Sequence[FaultSum], window: PlotWindow
 ) -> list[Plot]:
     """Draw the most frequent values, and the sum of all others as one more plot."""
-    named = {each.value: each.value or UNKNOWN for each in sums[:MOST_PLOTS]}
-    counts: Mapping[str, list[int]] = defaultdict(lambda: [0] * window.intervals)
+    frequent = [each.value for each in sums[:MOST_PLOTS]]
+    counts: Mapping[str | None, list[int]] = defaultdict(lambda: [0] * window.intervals)
     for row in rows:
-        name = named.get(row.value, "")
-        counts[name][(row.start - window.begin) // window.interval] += row.faults
+        counts[row.value][(row.start - window.begin) // window.interval] += row.faults
     top = scale_top([most for each in counts.values() for most in each])
-    plots = [_draw(n, name, counts[name], window, top) for n, name in enumerate(named.values())]
-    if "" in counts:
-        title = f"{len(sums) - len(named)} other values"
-        plots.append(_draw(len(named), title, counts[""], window, top))
+    plots = [
+        _draw(n, value or UNKNOWN, counts[value], window, top) for n, value in enumerate(frequent)
+    ]
+    if None in counts:
+        title = f"{len(sums) - len(frequent)} other values"
+        plots.append(_draw(len(frequent), title, counts[None], window, top))
     return plots
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from insight.analyses.lemons import MOST_NODES, count_by_faults, list_lemons
+from insight.analyses.lemons import MOST_NODES, count_by_faults, list_lemons, sum_nodes
 from insight.site.request import PageRequest
 from kubenode.runtime.site import plot
 from kubenode.runtime.site.charts import many, whole
@@ -16,11 +16,12 @@ LAST = 10
 
 
 def build_lemons(connection: Connection, page: PageRequest) -> dict[str, Any]:
-    rows = list_lemons(connection, page.selection, page.least)
+    nodes = sum_nodes(connection, page.selection)
+    rows = list_lemons(connection, page.selection, page.least, nodes)
     noun = "node" if len(rows) == 1 else "nodes"
     return {
         "sentence": f"{len(rows) or 'No'} {noun} with {page.least} or more faults.",
-        "plots": [draw_distribution(count_by_faults(connection, page.selection))],
+        "plots": [draw_distribution(count_by_faults(nodes))],
         "lemons": rows,
         "most": MOST_NODES if len(rows) == MOST_NODES else 0,
     }

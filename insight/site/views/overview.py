@@ -5,12 +5,12 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from insight.analyses.faults import FaultProperty, FaultRow, count_faults, count_faulty_nodes
+from insight.analyses.faults import FaultProperty, ValueCount, count_values
 from insight.analyses.incidents import list_incidents
-from insight.analyses.lemons import list_lemons
-from insight.analyses.stage_times import HEAL
+from insight.analyses.lemons import list_lemons, sum_nodes
 from insight.analyses.trend import OutcomeRow, StageRow, count_outcomes, measure_stages
 from insight.site.request import PageRequest
+from insight.store.stages import HEAL
 from kubenode.runtime.site.charts import bar_chart, many, time_chart
 from kubenode.runtime.site.plot import Plot
 from kubenode.runtime.site.text import seconds
@@ -23,24 +23,24 @@ PERCENT = 95
 
 def build_overview(connection: Connection, page: PageRequest) -> dict[str, Any]:
     selection, interval, window = page.selection, page.interval, page.window
-    faults = count_faults(connection, selection, FaultProperty.CLUSTER, interval)
+    faults = count_values(connection, selection, FaultProperty.CLASS, interval, ())
     outcomes = count_outcomes(connection, selection, interval)
     times = measure_stages(connection, selection, interval)
     total = sum(row.faults for row in faults)
-    nodes = count_faulty_nodes(connection, selection)
+    nodes = sum_nodes(connection, selection)
     return {
-        "sentence": f"{many(total, 'fault')} on {many(nodes, 'node').lower()}.",
+        "sentence": f"{many(total, 'fault')} on {many(len(nodes), 'node').lower()}.",
         "plots": [
             draw_faults(faults, window),
             draw_outcomes(outcomes, window),
             draw_stage(HEAL, "Time to heal", times, window),
         ],
-        "lemons": list_lemons(connection, selection, page.least)[:MOST_NODES],
+        "lemons": list_lemons(connection, selection, page.least, nodes)[:MOST_NODES],
         "incidents": list_incidents(connection, selection, MOST_LATEST),
     }
 
 
-def draw_faults(rows: Sequence[FaultRow], window: PlotWindow) -> Plot:
+def draw_faults(rows: Sequence[ValueCount], window: PlotWindow) -> Plot:
     counts = [0] * window.intervals
     for row in rows:
         counts[_index(window, row)] += row.faults
@@ -78,5 +78,5 @@ def draw_stage(stage: str, title: str, rows: Sequence[StageRow], window: PlotWin
     return time_chart((stage, title, sentence), window, typical, slow, PERCENT)
 
 
-def _index(window: PlotWindow, row: FaultRow | OutcomeRow | StageRow) -> int:
+def _index(window: PlotWindow, row: ValueCount | OutcomeRow | StageRow) -> int:
     return (row.start - window.begin) // window.interval

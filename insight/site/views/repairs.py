@@ -5,11 +5,11 @@ from typing import Any
 from sqlalchemy import Connection
 
 from insight.analyses.repair_outcomes import summarize_healing
-from insight.analyses.stage_times import HEAL
 from insight.analyses.trend import measure_stages
 from insight.export import STAGES
 from insight.site.request import PageRequest
 from insight.site.views.overview import draw_stage
+from insight.store.stages import HEAL
 from kubenode.runtime.site.charts import many
 
 TITLES = {

@@ -20,8 +20,10 @@ from kubenode.api.v1alpha1.machinecomponent import MachineComponent
 from kubenode.api.v1alpha1.machinecomponentset import MachineComponentSet
 from kubenode.api.v1alpha1.machineset import MachineSet
 from kubenode.api.v1alpha1.membercluster import MemberCluster
+from kubenode.api.v1alpha1.nodeclass import NodeClass
 from kubenode.api.v1alpha1.noderecord import NodeRecord
 from kubenode.api.v1alpha1.noderemedier import Mode, NodeRemedier, Severity
+from kubenode.api.v1alpha1.nodeset import NodeSet
 from kubenode.api.v1alpha1.permit import Ask, HoldReason, Operation, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.release import Release
 from kubenode.api.v1alpha1.releasepipeline import ReleasePipeline
@@ -41,6 +43,8 @@ KINDS: tuple[type[Resource], ...] = (
     MachineSet,
     MachineComponent,
     MachineComponentSet,
+    NodeClass,
+    NodeSet,
     KubeNodeRemediation,
     KubeNodeRemediationTemplate,
     NodeRecord,
@@ -75,9 +79,11 @@ __all__ = [
     "MachineSet",
     "MemberCluster",
     "Mode",
+    "NodeClass",
     "NodeRecord",
     "NodeRemedier",
     "NodeSelection",
+    "NodeSet",
     "ObjectMeta",
     "Operation",
     "Permit",

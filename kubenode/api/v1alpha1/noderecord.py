@@ -75,6 +75,19 @@ class WouldHave(Model):
     """Verdict that Kube Defender would have given."""
 
 
+class DryRunEvidence(Model):
+    """What a version of a rule in DryRun would have done on the node, as evidence for Enforce."""
+
+    generation: StrictInt = Field(ge=0)
+    """Generation of the NodeRemedier."""
+    firings: StrictInt = Field(default=0, ge=0)
+    """Number of repairs that this version would have started."""
+    recovered_alone: StrictInt = Field(default=0, ge=0)
+    """Number of its incidents that ended although nobody acted on the node."""
+    conflict: str = Field(default="", max_length=253)
+    """Name of another rule that matched during one of its incidents and would disturb the node."""
+
+
 class DryRunResults(Model):
     """Results of a rule in DryRun: the number of all, and details of the most recent ones."""
 
@@ -90,6 +103,8 @@ class DryRunResults(Model):
     """Time since which its evidence is known to be false. Absent while the last incident lasts."""
     recent: list[WouldHave] = Field(default_factory=list, max_length=MOST_RECENT)
     """Most recent results."""
+    evidence: DryRunEvidence | None = None
+    """Results of the version that is in DryRun, as evidence for Enforce."""
 
 
 class PastEvents(Model):

@@ -244,6 +244,38 @@ class InferredFact(Model):
     """Names of the first nodes with the evidence, at most eight."""
 
 
+MOST_EVIDENCE_NODES = 20
+"""Maximum number of node names in the evidence of a rule."""
+MOST_FIRINGS = 1_000_000_000
+"""Bound on the numbers of the evidence, so that the API server can store their sums."""
+
+
+class DryRunStatus(Model):
+    """Evidence of a version of the rule in DryRun. Its numbers never fall.
+
+    An interruption of up to an hour counts as observed; a longer one begins the time anew.
+    """
+
+    generation: StrictInt = Field(ge=0)
+    """Generation of the rule that the evidence is about."""
+    since: Time
+    """Time since which this version has been evaluated in DryRun."""
+    until: Time
+    """Time until which it has been evaluated. Written rarely."""
+    firings: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
+    """Number of repairs that it would have started."""
+    nodes: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
+    """Number of nodes on which it would have started one."""
+    recovered_alone: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
+    """Number of these nodes that recovered although nobody acted on them."""
+    conflicts: StrictInt = Field(default=0, ge=0, le=MOST_FIRINGS)
+    """Number of these nodes that another rule would have disturbed too."""
+    node_names: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
+        default_factory=list, max_length=MOST_EVIDENCE_NODES
+    )
+    """Names of nodes that recovered alone, then of those with conflicts."""
+
+
 class NodeRemedierStatus(Model):
     """Observed state of the rule."""
 
@@ -259,6 +291,8 @@ class NodeRemedierStatus(Model):
     """Number of jobs by state."""
     last_match_time: Time | None = None
     """Time of the last match."""
+    dry_run: DryRunStatus | None = None
+    """Evidence of the version that is in DryRun. Absent in other modes."""
     compiled_hash: str | None = Field(default=None, max_length=128)
     """Hash of the last valid version of the rule, which is loaded."""
     inferred: list[InferredFact] = Field(default_factory=list, max_length=64)

@@ -8,6 +8,7 @@ from pydantic import Field, StrictInt, StringConstraints, WithJsonSchema, model_
 from kubenode.api.base import API_VERSION, CelRule, Model, PrinterColumn, Resource, ResourceInfo
 from kubenode.api.freeform import UNKNOWN
 from kubenode.api.meta import Condition, LabelValue, ObjectMeta, Time
+from kubenode.api.v1alpha1.noderemedier import MOST_EVIDENCE_NODES
 from kubenode.api.v1alpha1.releasepipeline import (
     PipelineStage,
     ReleaseFailurePolicy,
@@ -84,11 +85,20 @@ class OnConflict(StrEnum):
     FORCE = "Force"
 
 
+class ApprovalSubject(StrEnum):
+    """Subject of an approval: that a stage starts, or that rules in DryRun act in its clusters."""
+
+    START = "Start"
+    ENFORCE = "Enforce"
+
+
 class StageApprovalEntry(Model):
     """Approval of a stage. Admission proves the author."""
 
     stage: StageName
     """Name of the approved stage."""
+    subject: ApprovalSubject = ApprovalSubject.START
+    """What the person approved."""
     by: str = Field(min_length=1, max_length=256)
     """User who approved, as the API server authenticated it."""
     at: Time | None = None
@@ -116,7 +126,7 @@ class ReleaseSpec(Model):
     """What the release shall do."""
     on_conflict: OnConflict = OnConflict.WAIT
     """Handling of a field that another field manager owns in a cluster."""
-    approvals: list[StageApprovalEntry] = Field(default_factory=list, max_length=16)
+    approvals: list[StageApprovalEntry] = Field(default_factory=list, max_length=32)
     """Approvals of stages."""
 
     mutable: ClassVar[tuple[str, ...] | None] = ("state", "onConflict", "approvals")
@@ -195,6 +205,9 @@ class ReleaseReason(StrEnum):
     UNHEALTHY = "Unhealthy"
     HARMFUL = "Harmful"
     NOT_HEALTHY_YET = "NotHealthyYet"
+    EVIDENCE_MISSING = "EvidenceMissing"
+    EVIDENCE_AGAINST = "EvidenceAgainst"
+    REPAIRS_NEED_BUDGET = "RepairsNeedBudget"
     AWAITING_APPROVAL = "AwaitingApproval"
     BAKING = "Baking"
     APPLYING = "Applying"
@@ -217,6 +230,25 @@ class ReleaseConditionType(StrEnum):
     DEGRADED = "Degraded"
 
 
+class ClusterEvidence(Model):
+    """Evidence of all rules of the payload that are in DryRun in a cluster first."""
+
+    since: Time
+    """Time since which the youngest of them has been evaluated."""
+    firings: StrictInt = Field(default=0, ge=0)
+    """Number of repairs that they would have started."""
+    nodes: StrictInt = Field(default=0, ge=0)
+    """Number of nodes on which they would have started one, counted for each rule."""
+    recovered_alone: StrictInt = Field(default=0, ge=0)
+    """Number of these nodes that recovered although nobody acted on them."""
+    conflicts: StrictInt = Field(default=0, ge=0)
+    """Number of these nodes that another rule would have disturbed too."""
+    node_names: list[Annotated[str, StringConstraints(max_length=253)]] = Field(
+        default_factory=list, max_length=MOST_EVIDENCE_NODES
+    )
+    """Names of nodes that recovered alone or have conflicts."""
+
+
 class ReleaseCluster(Model):
     """Progress of one cluster."""
 
@@ -235,6 +267,11 @@ class ReleaseCluster(Model):
     write."""
     relapsed: StrictInt = Field(default=0, ge=0)
     """Number of jobs for a relapse that the rules of the payload counted when they were applied."""
+    dry_run: ClusterEvidence | None = None
+    """Evidence of the rules that are in DryRun first."""
+    enforced_at: Time | None = None
+    """Time at which this evidence was complete. Stored before the rules are written in their own
+    mode. Absent: they are in DryRun."""
     drift: list[Annotated[str, StringConstraints(max_length=512)]] = Field(
         default_factory=list, max_length=32
     )

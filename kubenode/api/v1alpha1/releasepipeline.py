@@ -41,11 +41,44 @@ class OnUnreachable(StrEnum):
     FAIL = "Fail"
 
 
+class OnRepairs(StrEnum):
+    """Handling of a cluster that has an open circuit breaker: start it all the same, or wait."""
+
+    IGNORE = "Ignore"
+    WAIT = "Wait"
+
+
+class EnforceApproval(StrEnum):
+    """Whether a person must approve that rules act in a stage.
+
+    IfNotFired: only in clusters in which a rule has not fired, so that nothing speaks for it.
+    """
+
+    NONE = "None"
+    IF_NOT_FIRED = "IfNotFired"
+    ALWAYS = "Always"
+
+
 class ReleaseFailurePolicy(StrEnum):
     """Reaction to failed clusters: stop, or return all clusters to what they had before."""
 
     PAUSE = "Pause"
     ROLLBACK = "Rollback"
+
+
+class StageRules(Model):
+    """Evidence that a rule of mode Enforce needs in each cluster before it acts there."""
+
+    dry_run_first: Duration
+    """Minimum time for which each cluster evaluates the rule in DryRun first."""
+    max_firings: StrictInt = Field(default=1, ge=0, le=1000)
+    """Maximum number of firings per 1000 selected nodes and hour, rounded up to whole firings."""
+    max_recovered_alone: StrictInt = Field(default=0, ge=0, le=100_000)
+    """Maximum number of nodes that recover alone after the rule has fired."""
+    max_conflicts: StrictInt = Field(default=0, ge=0, le=100_000)
+    """Maximum number of nodes that another rule would disturb at the same time."""
+    approval: EnforceApproval = EnforceApproval.IF_NOT_FIRED
+    """Whether a person must approve Enforce in the stage once the evidence is complete."""
 
 
 _SELECTS_CLUSTERS = not_empty("selector", "empty and would mean every cluster: write matchLabels")
@@ -71,8 +104,14 @@ class PipelineStage(Model):
     """Whether a person must approve the stage before it starts."""
     on_unreachable: OnUnreachable = OnUnreachable.WAIT
     """Handling of a cluster that has been unreachable for two minutes."""
+    on_repairs: OnRepairs = OnRepairs.IGNORE
+    """Whether the next cluster waits while a breaker of Kube Defender is not closed, in it or in a
+    cluster of the stage that has the release."""
     bake_time: Duration = timedelta(0)
     """Minimum time for which the clusters must stay healthy before the next stage starts."""
+
+    rules: StageRules | None = None
+    """Evidence that rules of mode Enforce need in each cluster. If absent, they act at once."""
 
     cel: ClassVar[tuple[CelRule, ...]] = (_SELECTS_CLUSTERS,)
 

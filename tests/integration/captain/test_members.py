@@ -1,6 +1,7 @@
 """Members on real API servers: import, probes, rotation, a cut network, revoked rights, removal."""
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 
@@ -164,3 +165,44 @@ def test_a_hostile_kubeconfig_runs_and_reads_nothing_and_stops_no_other_member(
 def test_captain_has_these_rights_in_its_own_cluster_and_no_others(world: MemberWorld) -> None:
     user = account("kubenode-captain")
     assert wrong(world.captain, user, MAY, MAY_NOT, ACCOUNT_GROUPS) == []
+
+
+def test_renewal_replaces_an_unusable_token_and_keeps_address_and_labels(
+    world: MemberWorld, tmp_path: Path
+) -> None:
+    world.import_member("east", "--label", "stage=test")
+    access = ("--member-kubeconfig", world.member.kubeconfig)
+    server = world.member.server.replace("127.0.0.1", "localhost")
+    config = json.loads(world.kubeconfig("east"))
+    config["users"][0]["user"]["token"] = "expired"
+    config["clusters"][0]["cluster"] |= {"server": server, "tls-server-name": "127.0.0.1"}
+    patch = {"data": {"kubeconfig": base64.b64encode(json.dumps(config).encode()).decode()}}
+    words = ("patch", "-n", "kubenode-members", "secret/east", "-p", json.dumps(patch))
+    world.captain.kubectl(*words)
+    with world.running(tmp_path, NEVER):
+        assert "kubenode member renew" in world.wait_for("east", "Unauthorized")
+        for _ in range(2):
+            renewed = world.command("renew", "east", *access)
+            assert renewed.returncode == 0, renewed.stderr
+        world.wait_for("east", "Connected")
+    stored = json.loads(world.kubeconfig("east"))["clusters"][0]["cluster"]
+    assert (stored["server"], stored["tls-server-name"]) == (server, "127.0.0.1")
+    metadata = world.captain.get("/apis/kubenode.io/v1alpha1/memberclusters/east")["metadata"]
+    assert metadata["labels"]["stage"] == "test"
+    assert metadata["annotations"]["kubenode.io/token-renewed-by"]
+
+
+def test_renewal_is_refused_without_an_import_and_stores_nothing(world: MemberWorld) -> None:
+    access = ("--member-kubeconfig", world.member.kubeconfig)
+    missing = world.command("renew", "east", *access)
+    assert missing.returncode != 0 and "kubenode member import east" in missing.stderr
+    world.import_member("east")
+    before = world.kubeconfig("east")
+    world.member.kubectl("delete", "-n", "kubenode-system", f"serviceaccount/{ROLE}")
+    gone = world.command("renew", "east", *access)
+    assert gone.returncode != 0 and "of the member does not exist" in gone.stderr
+    assert world.kubeconfig("east") == before
+    by_hand = ("label", "-n", "kubenode-members", "secret/east", "kubenode.io/imported-")
+    world.captain.kubectl(*by_hand)
+    foreign = world.command("renew", "east", *access)
+    assert foreign.returncode != 0 and "renew its credentials yourself" in foreign.stderr

@@ -1,6 +1,7 @@
 """Releases over three real API servers, by `kubenode run captain` with the rights of the chart."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -139,12 +140,17 @@ def approve_production(plane: ReleasePlane) -> None:
     assert (entry["stage"], entry["by"]) == ("production", "ann")
 
 
+def make_remedy(plane: ReleasePlane, folder: Path) -> Program:
+    """The Remedy operator of the member `test`, without Kube Defender."""
+    access = ("--kubeconfig", str(plane.captain.kubeconfig), "--no-lease", "--health-port", "0")
+    nobody = ("--defender-url", f"http://127.0.0.1:{free_port()}")
+    return Program("remedy", ("run", "remedy", *access, *nobody), folder)
+
+
 def test_rule_is_judged_by_the_remedy_operator_and_a_bad_one_stops_at_the_first_cluster(
     plane: ReleasePlane, tmp_path: Path
 ) -> None:
-    access = ("--kubeconfig", str(plane.captain.kubeconfig), "--no-lease", "--health-port", "0")
-    nobody = ("--defender-url", f"http://127.0.0.1:{free_port()}")
-    remedy = Program("remedy", ("run", "remedy", *access, *nobody), tmp_path)
+    remedy = make_remedy(plane, tmp_path)
     bad = make_rule(name="bad")
     bad["spec"]["when"] = {"fact": {"name": "no.such.fact"}}
     remedy.start()
@@ -198,3 +204,95 @@ def test_field_of_another_manager_is_shown_and_one_of_our_own_rollback_is_taken(
             live = plane.read("test", "NodeRemedier", "shared")
             assert live is not None
             assert live["spec"]["mode"] == "Approve"
+
+
+class FaultyNodes:
+    """Nodes of a member whose conditions a detector would report."""
+
+    def __init__(self, cp: ControlPlane) -> None:
+        self._cp = cp
+
+    def create(self, *names: str) -> None:
+        for name in names:
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+            self._cp.kubectl("apply", "-f", "-", stdin=json.dumps(node))
+
+    def report(self, name: str, type_: str, status: str) -> None:
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        times = {"lastHeartbeatTime": now, "lastTransitionTime": now}
+        condition = {"type": type_, "status": status, "reason": "Test", "message": "", **times}
+        body = json.dumps({"status": {"conditions": [condition]}})
+        self._cp.kubectl("patch", "node", name, "--subresource=status", "-p", body)
+
+    def delete(self) -> None:
+        self._cp.kubectl("delete", "nodes", "--all")
+
+
+PIPELINES = {"quick": "10s", "patient": "10m"}
+"""Time in DryRun by pipeline: what is against a rule stops it before the time is over."""
+
+
+def build_evidence_pipeline(name: str, dry_run_first: str) -> dict[str, Any]:
+    pipeline = build_pipeline()
+    pipeline["metadata"]["name"] = name
+    pipeline["spec"]["stages"][0]["rules"] = {"dryRunFirst": dry_run_first}
+    return pipeline
+
+
+def make_prompt_rule(name: str, condition: str) -> dict[str, Any]:
+    """A rule of mode Enforce that matches at once."""
+    rule = make_rule("Enforce", name=name)
+    rule["spec"] |= {
+        "when": {"condition": {"type": condition, "status": "True"}},
+        "startupGrace": "0s",
+        "groupWait": "0s",
+    }
+    return rule
+
+
+def test_rule_earns_enforce_by_evidence_of_the_remedy_operator_and_a_hasty_one_does_not(
+    plane: ReleasePlane, tmp_path: Path
+) -> None:
+    for pipeline, dry_run_first in PIPELINES.items():
+        plane.put("test", build_evidence_pipeline(pipeline, dry_run_first))
+    nodes = FaultyNodes(plane.members["test"])
+    nodes.create("broken", "flaky")
+    remedy = make_remedy(plane, tmp_path)
+    remedy.start()
+    try:
+        with plane.running():
+            nodes.report("broken", "Broken", "True")
+            nodes.report("flaky", "Flaky", "True")
+            rules = (("earned", "Broken", "quick"), ("hasty", "Flaky", "patient"))
+            for name, condition, pipeline in rules:
+                payload = write_payload(tmp_path, make_prompt_rule(name, condition))
+                plane.run("release", "start", name, "-f", payload, "--pipeline", pipeline)
+            plane.wait_for("hasty", lambda status: has_fired(plane, "hasty"))
+            assert read_rule(plane, "hasty")["spec"]["mode"] == "DryRun"
+            nodes.report("flaky", "Flaky", "False")
+            status = plane.wait_for("hasty", in_phase("Paused"))
+            assert "1 nodes that recovered alone (at most 0): flaky" in status["message"]
+            assert "EvidenceAgainst" in plane.run("release", "explain", "hasty")
+            plane.wait_for("earned", in_stage("staging", "Running"))
+            assert read_rule(plane, "earned")["spec"]["mode"] == "Enforce"
+            assert read_rule(plane, "hasty")["spec"]["mode"] == "DryRun"
+            assert plane.read("staging", "NodeRemedier", "hasty") is None
+            explained = plane.run("release", "explain", "earned")
+            assert "1 firings on 1 nodes, 0 recovered alone" in explained
+            for name in ("earned", "hasty"):
+                plane.run("release", "rollback", name)
+                plane.wait_for(name, in_phase("RolledBack"))
+    finally:
+        remedy.stop()
+        nodes.delete()
+
+
+def read_rule(plane: ReleasePlane, name: str) -> dict[str, Any]:
+    rule = plane.read("test", "NodeRemedier", name)
+    assert rule is not None
+    return rule
+
+
+def has_fired(plane: ReleasePlane, name: str) -> bool:
+    rule = plane.read("test", "NodeRemedier", name)
+    return rule is not None and rule.get("status", {}).get("dryRun", {}).get("firings", 0) > 0

@@ -103,6 +103,8 @@ async def test_the_port_applies_replaces_and_deletes_on_a_real_server(
     applied = await member.apply(POLICY, manager="kubenode-captain", force=False)
     stored = await member.read(kind, name)
     assert stored is not None and stored["spec"] == applied["spec"]
+    listed = await member.list_all(kind)
+    assert [each["metadata"]["name"] for each in listed] == [name]
     excluded = {"exclude": {"matchLabels": {"pool": "b"}}}
     changed = stored | {"spec": stored["spec"] | excluded}
     labelled = changed | {"metadata": {"name": name, "labels": {"release": "b", "other": "c"}}}
@@ -115,6 +117,13 @@ async def test_the_port_applies_replaces_and_deletes_on_a_real_server(
     assert restored["metadata"]["uid"] == stored["metadata"]["uid"]
     with pytest.raises(Invalid):
         await member.apply(POLICY | {"spec": {"nodes": 3}}, manager="m", force=True)
+    for version in ("1", restored["metadata"]["resourceVersion"]):
+        versioned = POLICY | {"metadata": POLICY["metadata"] | {"resourceVersion": version}}
+        if version == "1":
+            with pytest.raises(Conflict):
+                await member.apply(versioned, manager="kubenode-captain", force=True)
+        else:
+            await member.apply(versioned, manager="kubenode-captain", force=True)
     newer = POLICY["spec"] | {"fieldOfALaterVersion": True}
     with pytest.raises(Invalid):
         await member.apply(POLICY | {"spec": newer}, manager="m", force=True)

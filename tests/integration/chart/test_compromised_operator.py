@@ -438,7 +438,8 @@ def test_no_program_widens_its_own_rights(rights: ChartRights, user: str) -> Non
     assert rights.send(user, "PATCH", f"{rbac}/clusterroles/{name}", everything) != ""
     for policy in ("kubenode-remedy-deployments", "kubenode-remedy-machines", "kubenode-limits",
                    "kubenode-machine-tokens", "kubenode-machine-secret-access",
-                   "kubenode-machine-approvals"):  # fmt: skip
+                   "kubenode-machine-approvals", "kubenode-machine-conversions",
+                   "kubenode-node-classes"):  # fmt: skip
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             assert rights.send(user, "DELETE", f"{HOOKS}/{plural}/{policy}", dry_run=True) != ""
 

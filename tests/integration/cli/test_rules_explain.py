@@ -18,6 +18,10 @@ ZONE = "topology.kubernetes.io/zone"
 AT = "2026-11-21T01:59:09Z"
 
 
+HEARD = "2100-01-01T00:00:00Z"
+"""In the far future: such a report is fresh."""
+
+
 def rule(name: str, when: dict[str, Any], **more: Any) -> dict[str, Any]:
     does = more if "infer" in more else {"ladder": LADDER} | more
     return {
@@ -29,7 +33,6 @@ def rule(name: str, when: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def node(name: str, **conditions: str) -> dict[str, Any]:
-    """Conditions are in the far future: such a report is fresh."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -40,7 +43,7 @@ def node(name: str, **conditions: str) -> dict[str, Any]:
                     "type": type_,
                     "status": status,
                     "reason": "Because",
-                    "lastHeartbeatTime": "2100-01-01T00:00:00Z",
+                    "lastHeartbeatTime": HEARD,
                     "lastTransitionTime": AT,
                 }
                 for type_, status in ({"Ready": "True"} | conditions).items()
@@ -132,13 +135,17 @@ def test_what_is_not_there_is_told(plane: EmbeddedPlane, on: str, name: str, tol
 
 def test_of_many_rules_a_node_is_told_those_that_say_something(tmp_path: Path) -> None:
     quiet = [rule(f"quiet{n}", {"condition": {"type": f"Q{n}"}}) for n in range(20)]
+    fresh = rule("fresh", {"condition": {"type": "Fresh", "for": "50m"}})
+    n1 = node("n1", Sick="True", Fresh="True")
+    n1["status"]["conditions"][-1]["lastTransitionTime"] = HEARD
     with EmbeddedPlane() as plane:
         assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
-        plane.api.load(json.loads(json.dumps([*RULES, *quiet, node("n1", Sick="True")])))
+        plane.api.load(json.loads(json.dumps([*RULES, *quiet, fresh, n1])))
         result = kubenode("explain", "node", "n1", "--kubeconfig", plane.kubeconfig)
     assert result.returncode == 0, result.stderr
     assert "rule sick, mode Enforce, node n1" in result.stdout
     assert "rule quiet3" not in result.stdout
+    assert "rule fresh, mode Enforce, node n1" in result.stdout
     assert "20 further rules" in result.stdout
 
 

@@ -11,6 +11,7 @@ from support.insight_checks import (
     check_trend,
     filled,
 )
+from support.insight_rollups import check_archive, check_figures, roll_up
 
 from insight.analyses.faults import FaultProperty
 from insight.analyses.interval import Interval
@@ -29,3 +30,10 @@ def test_every_analysis_equals_a_computation_from_the_events(engine: Engine) -> 
         check_sums(engine, by)
         for interval in Interval:
             check_faults(engine, by, interval)
+
+
+def test_roll_ups_equal_a_computation_from_the_events(engine: Engine) -> None:
+    filled(engine)
+    roll_up(engine)
+    check_figures(engine)
+    check_archive(engine)

@@ -197,6 +197,11 @@ def test_conditions_that_no_rule_reads_and_that_no_node_has_are_named() -> None:
 def test_rules_that_can_never_act_are_named_with_the_reason() -> None:
     assert judged(check_rules(state(rule()))) == [OK]
     assert judged(check_rules(state(rule(mode="Off")))) == [WARNING]
+    acting = rule(when=WHEN, ladder=RESTART, mode="DryRun")
+    (result,) = check_rules(state(acting))
+    assert result.text == "1 rules, and each can match: 1 in DryRun"
+    (result,) = check_rules(state(rule(when=WHEN, mode="Enforce", ladder=[])))
+    assert result.text == "1 rules, and each can match: 1 only infer causes"
     nowhere = rule(status={"wouldReach": {"nodes": 0}})
     assert judged(check_rules(state(nowhere))) == [WARNING]
     dead = rule(status={"phase": "Rejected"})

@@ -59,6 +59,14 @@ def test_labels_and_taints_of_a_machine_go_with_its_name() -> None:
     assert left["spec"] == {"taints": [GPU]}
 
 
+def test_the_finalizer_of_a_node_class_goes_and_others_stay() -> None:
+    node = a_node()
+    node["metadata"]["finalizers"] = ["other", "kubenode.io/node-class"]
+    assert plan_cleanup(node).node == {"metadata": {"finalizers": ["other"]}}
+    node["metadata"]["finalizers"] = ["other"]
+    assert plan_cleanup(node) == NodeCleanup()
+
+
 def test_conditions_go_that_the_agent_wrote_and_nobody_else() -> None:
     node = a_node()
     node["status"]["conditions"] = [{"type": kind} for kind in ("Ready", "DiskSlow", "Theirs")]

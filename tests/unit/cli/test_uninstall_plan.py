@@ -17,9 +17,8 @@ def a_plan(running: str = "") -> UninstallPlan:
     return UninstallPlan("context x", objects, ["n1"], kinds, ["kubenode-system"], running)
 
 
-def test_the_plan_names_the_cluster_and_counts_what_goes() -> None:
+def test_the_plan_counts_what_goes() -> None:
     assert a_plan().lines(FIRST) == [
-        "from context x:",
         "  objects: 250 noderemediers, 3 remedyoperationjobs",
         "  2 kinds, with 7 permits",
         "  namespaces: kubenode-system",
@@ -29,10 +28,7 @@ def test_the_plan_names_the_cluster_and_counts_what_goes() -> None:
 
 def test_the_plan_says_what_stays_while_programs_run() -> None:
     lines = a_plan("now stop the holder of Lease kubenode-all").lines(FIRST)
-    assert lines[2:] == [
-        "  2 kinds and 1 namespaces stay for now: programs run"
-        " (now stop the holder of Lease kubenode-all)"
-    ]
+    assert lines[1:] == ["  2 kinds and 1 namespaces stay until the programs have stopped"]
 
 
 def test_the_lease_of_all_programs_in_one_process_counts() -> None:

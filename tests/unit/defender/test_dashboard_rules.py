@@ -1,17 +1,22 @@
 """Faults in words, and what the pages of jobs and rules are filtered and ordered by."""
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
-from support.dashboard_scenes import a_scene, busy
+from support.dashboard_scenes import NOW, a_scene, busy
 from support.dashboard_world import a_job, a_node, a_rule
 
 from defender.dashboard.render import Renderer
 from defender.dashboard.views import jobs, rule, rules
+from defender.dashboard.views.job import HoldCard, hold_of
+from defender.dashboard.views.rules import RuleRow
+from defender.decision.jobs import ObservedJob
 from defender.overview.evidence import describe_evidence, describe_fault, describe_rung
 from defender.server.node_events import MOST_SHOWN, list_events
+from kubenode.api.meta import format_time
 from kubenode.runtime.kube.objects import Event
 
 DEADLOCK = {"condition": {"type": "KernelDeadlock", "status": "True", "for": "30s"}}
@@ -47,6 +52,8 @@ def test_evidence_is_described_or_empty(expression: Any, words: str) -> None:
 
 def test_fault_classes_and_rungs_are_words() -> None:
     assert describe_fault("kernel_deadlock") == "Kernel deadlock"
+    assert describe_fault("fs_readonly") == "File system readonly"
+    assert describe_fault("host-pid_near") == "Host PID near"
     assert describe_fault("") == ""
     assert describe_rung({"steps": [{"cordon": {}}, {"reboot": {}}]}) == "cordon, reboot"
     assert describe_rung({"steps": [{"<script>": {}}]}) == ""
@@ -79,12 +86,31 @@ def test_the_text_filter_finds_node_rule_fault_and_reason() -> None:
     assert names({"q": "no such text"}, jobs) == []
 
 
+def test_time_of_the_next_request_is_shown_only_while_it_is_to_come() -> None:
+    for seconds, shown in ((1, True), (-1, False)):
+        body = a_job("n1", "AwaitingPermit", hold=("RateLimit", "", "too many"))
+        body["status"]["hold"]["lookAgainAt"] = format_time(NOW + timedelta(seconds=seconds))
+        (card,) = cards(body)
+        assert (card.look_again_at is not None) is shown
+
+
+def cards(body: dict[str, Any]) -> list[HoldCard]:
+    observed = msgspec.convert(body, ObservedJob, strict=False)
+    return list(hold_of(a_scene([a_node("n1")]), observed))
+
+
 # -- rules
 
 
 def test_rules_with_jobs_for_a_person_come_first() -> None:
     assert names({}) == ["kernel-deadlock", "disk-pressure", "gpu-lost"]
     assert names({"show": "person"}) == ["kernel-deadlock", "disk-pressure"]
+
+
+def test_long_evidence_of_a_rule_is_cut_in_the_list() -> None:
+    row = next(row for row in rules.view(busy(), {})["rules"] if isinstance(row, RuleRow))
+    html = Renderer().part(replace(row, evidence="condition A " * 100), "")
+    assert "condition A" in html and html.count("condition A") < 25 and "..." in html
 
 
 def test_rules_are_filtered_by_text_and_mode() -> None:

@@ -95,6 +95,22 @@ def test_what_is_not_current_is_said_and_what_follows_from_it() -> None:
 # -- jobs
 
 
+def test_job_row_shows_the_evidence_that_held_and_not_the_whole_explanation() -> None:
+    body = a_job("n1", "Running", explanation="rule r, node n1\n  when:\n    + condition A")
+    facts = [
+        {"atom": "condition A is True", "value": True},
+        {"atom": "condition B is False", "value": False},
+        {"atom": "probe c was not answered"},
+        {"atom": "fact d is 3", "value": True},
+    ]
+    body["spec"]["trigger"]["facts"] = facts
+    row = jobs.row_of(a_scene([a_node("n1")]), msgspec.convert(body, ObservedJob, strict=False))
+    assert row.evidence == "condition A is True; fact d is 3"
+    body["spec"]["trigger"] = {"explanation": "alice: new kernel"}
+    row = jobs.row_of(a_scene([a_node("n1")]), msgspec.convert(body, ObservedJob, strict=False))
+    assert row.evidence == "alice: new kernel"
+
+
 def test_jobs_are_in_the_order_of_who_needs_somebody() -> None:
     shown = jobs.view(busy(), {})["jobs"]
     assert [r.phase for r in shown if isinstance(r, jobs.JobRow)] == [

@@ -49,7 +49,7 @@ def permit(node: str, granted: float, released: float | None = None, **more: Any
 def job(node: str, made: float, phase: str = "Succeeded", **status: Any) -> ObservedJob:
     meta = KubeObjectMeta(name=f"job-{node}", uid=f"uid-job-{node}", creation_timestamp=at(made))
     trigger = JobTrigger(
-        first_true=at(made - 1), facts=(Evidence("condition Ready Unknown 1m", "NPD"),)
+        first_true=at(made - 1), facts=(Evidence("condition Ready Unknown 1m", source="NPD"),)
     )
     spec = JobViewSpec(node, JobRemedier("r"), trigger, "Enforce", "Critical", "kubelet_down")
     return ObservedJob(meta, spec, JobViewStatus(phase=phase, **status))

@@ -24,7 +24,7 @@ from defender.overview.programs import (
 from defender.overview.records import DryRunView, RecordView, current_dry_runs
 from defender.overview.situation import NodeEvidence, NodeSituation, assess_node
 from defender.overview.summary import FleetSummary, FleetSurroundings, summarize_fleet
-from kubenode.api.v1alpha1 import Disruption, Operation
+from kubenode.api.v1alpha1 import Disruption, JobPhase, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube.objects import Node
 
@@ -183,17 +183,38 @@ def test_summary_counts_nodes_by_fault_and_by_activity_apart() -> None:
         situation(ill, loaded, dry_runs=[run]),
         situation(node("n5", ready="False")),
         situation(node("n6"), permits=[permit(Operation.ROLLOUT)]),
+        situation(ill, loaded, jobs=[job("Verifying", ladder=NOTIFY)]),
     )
-    assert found.sentence == "5 of 6 nodes have a fault: KernelDeadlock on 4, NotReady on 1."
+    assert found.sentence == "6 of 7 nodes have a fault: KernelDeadlock on 5, NotReady on 1."
     assert [text for _, text in found.activities()] == [
         "1 job waits for a person",
         "1 job is held",
         "1 node is being repaired",
         "1 node would be repaired, but its rules are in DryRun",
+        "1 faulty node has a job that disrupts nothing now",
         "1 faulty node has no job",
         "1 node is being upgraded",
     ]
     assert not found.calm and found.since is not None
+
+
+@pytest.mark.parametrize("phase", [phase.value for phase in JobPhase])
+@pytest.mark.parametrize("ladder", [None, NOTIFY])
+@pytest.mark.parametrize("operation", [None, *Operation])
+def test_every_faulty_node_counts_in_an_activity(
+    phase: str, ladder: list[dict[str, Any]] | None, operation: Operation | None
+) -> None:
+    jobs = [job(phase, **({} if ladder is None else {"ladder": ladder}))]
+    permits = [] if operation is None else [permit(operation)]
+    for known in ({"jobs": jobs}, {}):
+        found = summary(situation(node(ready="False"), permits=permits, **known))
+        assert found.activities() or not found.faulty
+
+
+def test_fact_about_one_node_is_no_cause() -> None:
+    infer = {"fact": "node.silentTogether", "scope": "Node"}
+    silent = rule("silent", infer=infer, status={"inferred": [{"group": "n1"}]})
+    assert summary(situation(node(ready="False")), rules=rules(silent)).causes == ()
 
 
 def test_inferred_cause_is_named_while_its_evidence_lasts() -> None:

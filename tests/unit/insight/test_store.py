@@ -27,6 +27,7 @@ from support.insight_loads import (
 
 from insight.store.database import StoreUnavailable, database_url, migrate, open_database
 from insight.store.event_store import EventStore, LoadResult
+from insight.store.rollup_schema import rollup_days
 from insight.store.rows import MalformedEvent, read_batch
 from insight.store.schema import faults, metadata
 from kubenode.runtime.process import CannotStart
@@ -145,7 +146,9 @@ def test_database_of_the_first_version_keeps_its_rows(tmp_path: Path) -> None:
     migrate(engine)
     with engine.connect() as connection:
         rows = connection.execute(select(faults.c.id, faults.c.node, faults.c.rack)).all()
+        days = connection.execute(select(rollup_days)).all()
     assert [tuple(row) for row in rows] == [("old", "x", "")]
+    assert [tuple(day) for day in days] == [(0, "pending")], "the past is rolled up too"
     engine.dispose()
 
 

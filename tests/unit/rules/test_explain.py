@@ -16,7 +16,7 @@ def test_names_what_is_missing_for_a_match() -> None:
     when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}, {"label": {"key": "gpu"}}]}
     text = explain(a_rule("r", when=when).remedier, a_node(a_condition()), T0 + seconds(5))
     assert "does not match; what is missing:" in text
-    assert "condition Fault=True for 30s; it is True (Because) since 5 s" in text
+    assert "condition Fault=True for 30s; it is True (Because) for 5 s" in text
     assert "label gpu exists; it is absent" in text
 
 
@@ -65,7 +65,7 @@ def test_says_in_plain_words_what_is_missing_and_how_it_stands() -> None:
     when = {"all": [{"condition": {"type": "Fault", "for": "30s"}}, {"label": {"key": "gpu"}}]}
     found = explained(a_rule("r", when=when).remedier, a_node(a_condition()), T0 + seconds(12))
     assert found.missing == (
-        "needs condition Fault=True for 30s; it is True (Because) since 12 s",
+        "needs condition Fault=True for 30s; it is True (Because) for 12 s",
         "needs label gpu exists; it is absent",
     )
     assert found.flips_at == T0 + seconds(30)
@@ -81,12 +81,17 @@ STATES: list[tuple[dict[str, Any], FactSet, str]] = [
     (
         {"condition": {"type": "Fault"}},
         a_node(replace(a_condition(status="False"), settles=T0 + seconds(180))),
-        "it is False since 60 s, when its reporter started: that is no finding yet",
+        "it is False for 60 s, when its reporter started: that is no finding yet",
+    ),
+    (
+        {"condition": {"type": "Fault", "for": "2m"}},
+        a_node(replace(a_condition(), began=T0 - seconds(600))),
+        "it is True (Because) for 60 s, perhaps for 11 min: its reporter has not repeated it",
     ),
     (
         {"condition": {"type": "Fault", "for": "30s"}},
         a_node(a_condition(), unheard=[(T0 + seconds(5), T0 + seconds(45))]),
-        "it is True (Because) since 60 s, but its reporter could not be heard for 40 s of it",
+        "it is True (Because) for 60 s, but its reporter could not be heard for 40 s of it",
     ),
     (
         {"condition": {"type": "Fault", "maxAge": "30s"}},
@@ -96,7 +101,7 @@ STATES: list[tuple[dict[str, Any], FactSet, str]] = [
     (
         {"condition": {"type": "Fault", "reason": "Docker"}},
         a_node(a_condition()),
-        "it is True since 60 s, but with reason 'Because' and message 'it is so'",
+        "it is True for 60 s, but with reason 'Because' and message 'it is so'",
     ),
     ({"fact": {"name": "node.age", "above": 90}}, a_node(values={"node.age": 60.0}), "60 seconds"),
     (

@@ -103,6 +103,18 @@ ENDINGS: dict[str, Ending] = {
         f"{INTEGRATION}/machine/machineset/test_sets.py::"
         "test_a_set_takes_its_own_back_and_lets_go_what_it_asks_for_no_more",
     ),
+    "machine/nodesets/controller.py::ConversionActs._create": Ending(
+        "MachineSet, MachineClass",
+        "its NodeSet or NodeClass owns it",
+        f"{UNIT}/machine/nodesets/test_conversion.py::"
+        "test_converted_objects_belong_to_their_source",
+    ),
+    "machine/nodesets/nodes.py::NodeMachines._make": Ending(
+        "Machine",
+        "it is deleted with its Node, which stays until then",
+        f"{UNIT}/machine/nodesets/test_step.py::"
+        "test_a_deleted_node_stays_until_its_instance_is_gone",
+    ),
     "machine/clusterapi/adoption.py::Adoption._do": Ending(
         "Machine",
         "it is deleted with the Machine of Cluster API",

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 from kubenode.api.v1alpha1 import default_policy
+from simulation.demo.breakers import Episode
 from simulation.demo.faults import Kind
 from simulation.demo.ledger import EndedBy, Ledger
 from simulation.demo.observer import Observer, ObserverFinding
@@ -100,6 +101,23 @@ def test_acts_on_faults_that_the_user_brought_are_not_called_false() -> None:
     found, _ = told(0.0)
     text = "\n".join(describe(found | {"scenario": "quiet"}))
     assert "judged no act" in text and "without a fault" not in text
+
+
+def test_faults_that_a_breaker_keeps_from_repair_are_named_at_the_end() -> None:
+    ledger = Ledger()
+    observer = Observer(default_policy(), ledger)
+    for node in ("n-a", "n-b", "n-c"):
+        ledger.inject(node, Kind.KUBELET_DOWN, 1.0)
+    ledger.end("n-c", [Kind.KUBELET_DOWN], 2.0, EndedBy.AGENT)
+    nodes = frozenset({"n-a", "n-c"})
+    observer.breakers.episodes.append(Episode("zone=a", nodes, opened=2.0, explained=True))
+    found = summary(RUN, ledger, observer, [])
+    assert (found["faultsOpen"], found["faultsOpenBehindBreaker"]) == (2, 1)
+    text = "\n".join(describe(found))
+    assert "2 faults had not ended" in text and "The nodes of 1 of them are in a zone" in text
+    observer.breakers.episodes[0].closed = 3.0
+    text = "\n".join(describe(summary(RUN, ledger, observer, [])))
+    assert "2 faults had not ended" in text and "are in a zone" not in text
 
 
 def test_a_slow_speed_allows_more_delay() -> None:

@@ -1,0 +1,1 @@
+"""NodeSets and NodeClasses of the kube-node project, as MachineSets and MachineClasses."""

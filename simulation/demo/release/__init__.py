@@ -1,0 +1,1 @@
+"""The scenario `release` of the demo: three member clusters, Captain, a good and a bad release."""
