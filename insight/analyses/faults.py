@@ -177,15 +177,13 @@ def _values_of_rollups(
 ) -> Select[*tuple[Any, ...]]:
     start = interval.start(value_days.c.day).label("start")
     value, condition = _named(value_groups.c.value, values)
-    selection = sources.selection
-    filters = [("rule", selection.rule), ("fault_class", selection.fault_class)]
     return (
         select(start, value, func.sum(value_days.c.faults))
         .join_from(value_groups, value_days, value_days.c.group_id == value_groups.c.id)
         .where(
             value_groups.c.property == column_of(by),
             condition,
-            *(value_groups.c[name] == text for name, text in filters if text),
+            *sources.selection.list_conditions(value_groups, ("rule", "fault_class")),
             sources.covers_days(value_days),
         )
         .group_by(start, value)

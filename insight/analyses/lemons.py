@@ -117,13 +117,12 @@ def _failures_of_events(sources: PeriodSources, uids: Sequence[str]) -> Select[*
 
 def _failures_of_rollups(sources: PeriodSources, uids: Sequence[str]) -> Select[*tuple[Any, ...]]:
     columns = [failure_groups.c[name] for name in IDENTITY]
-    values = [(failure_groups.c[name], getattr(sources.selection, name)) for name in FILTERS]
     return (
         select(*columns, func.sum(failure_days.c.failed))
         .join_from(failure_groups, failure_days, failure_days.c.group_id == failure_groups.c.id)
         .where(
             failure_groups.c.node_uid.in_(uids),
-            *(column == value for column, value in values if value),
+            *sources.selection.list_conditions(failure_groups, FILTERS),
             sources.covers_days(failure_days),
         )
         .group_by(*columns)

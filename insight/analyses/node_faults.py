@@ -93,8 +93,7 @@ def _from_rollups(
 
 def _in_groups(selection: HistorySelection, uids: Sequence[str]) -> ColumnElement[bool]:
     """Return the condition on the groups, true without one."""
-    values = [(fault_groups.c[name], getattr(selection, name)) for name in FILTERS]
-    conditions = [column == value for column, value in values if value]
+    conditions = selection.list_conditions(fault_groups, FILTERS)
     if uids:
         conditions.append(fault_groups.c.node_uid.in_(uids))
     if not conditions:

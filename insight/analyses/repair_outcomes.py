@@ -34,8 +34,15 @@ class HealingRow(msgspec.Struct, rename="camel", frozen=True):
 def summarize_healing(connection: Connection, selection: HistorySelection) -> list[HealingRow]:
     """Return the rows by rule and rung, in the order of their names."""
     sources = find_sources(connection, selection)
-    if sources.rollups:
-        return _summarize(read_repair_sums(connection, sources))
+    return summarize_sources(connection, sources, read_repair_sums(connection, sources))
+
+
+def summarize_sources(
+    connection: Connection, sources: PeriodSources, sums: Sequence[GroupDay] | None
+) -> list[HealingRow]:
+    """Return the rows. sums: of `read_repair_sums`"""
+    if sums is not None:
+        return _summarize(sums)
     stages: dict[tuple[str, str], dict[str, StageTime]] = defaultdict(dict)
     keys = [repairs.c.rule.label("rule"), repairs.c.rung_name.label("rung")]
     for rule, rung, stage, jobs, p50, p95 in connection.execute(stage_query(sources, keys, STAGES)):

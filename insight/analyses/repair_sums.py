@@ -45,7 +45,10 @@ class GroupDay(msgspec.Struct, frozen=True):
     times: int
 
 
-def read_repair_sums(connection: Connection, sources: PeriodSources) -> list[GroupDay]:
+def read_repair_sums(connection: Connection, sources: PeriodSources) -> list[GroupDay] | None:
+    """Return the sums; None without a roll-up, because events have the exact times."""
+    if not sources.rollups:
+        return None
     return [*_from_rollups(connection, sources), *_from_events(connection, sources)]
 
 
@@ -70,10 +73,9 @@ def _percentiles(histogram: int) -> dict[str, StageTime]:
 
 def groups_of(selection: HistorySelection) -> ColumnElement[bool]:
     """Return the condition on the groups of repairs."""
-    groups, cluster = repair_groups.c, selection.cluster
-    values = [(groups.rule, selection.rule), (groups.fault_class, selection.fault_class)]
-    filters = [column == value for column, value in values if value]
-    return and_(groups.cluster == cluster if cluster else groups.cluster.is_(None), *filters)
+    column, cluster = repair_groups.c.cluster, selection.cluster
+    filters = selection.list_conditions(repair_groups, ("rule", "fault_class"))
+    return and_(column == cluster if cluster else column.is_(None), *filters)
 
 
 def _from_rollups(connection: Connection, sources: PeriodSources) -> Iterator[GroupDay]:

@@ -1,5 +1,6 @@
 """Which faults and repairs an analysis covers."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -27,7 +28,10 @@ class HistorySelection:
     def covers(self, table: Table) -> ColumnElement[bool]:
         """Return the condition on the rows of a table."""
         since, until = milliseconds(self.since), milliseconds(self.until)
-        names = ("cluster", "fault_class", "rule", "node", "job")
-        values = [(table.c[name], getattr(self, name)) for name in names]
-        equal = [column == value for column, value in values if value]
+        equal = self.list_conditions(table, ("cluster", "fault_class", "rule", "node", "job"))
         return and_(table.c.time >= since, table.c.time < until, *equal)
+
+    def list_conditions(self, table: Table, names: Iterable[str]) -> list[ColumnElement[bool]]:
+        """Return a condition for each of these columns that has a selected value."""
+        values = ((table.c[name], getattr(self, name)) for name in names)
+        return [column == value for column, value in values if value]

@@ -1,7 +1,7 @@
 """How healing changes over time: outcomes and times of closed jobs by the interval of their end."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -59,8 +59,18 @@ def measure_stages(
 ) -> list[StageRow]:
     """Return the rows in the order of time and stage: those of repairs, and `heal` for all."""
     sources = find_sources(connection, selection)
-    if sources.rollups:
-        times = stage_times(read_repair_sums(connection, sources), _start_of(interval))
+    return measure_sources(connection, sources, read_repair_sums(connection, sources), interval)
+
+
+def measure_sources(
+    connection: Connection,
+    sources: PeriodSources,
+    sums: Sequence[GroupDay] | None,
+    interval: Interval,
+) -> list[StageRow]:
+    """Return the rows. sums: of `read_repair_sums`"""
+    if sums is not None:
+        times = stage_times(sums, _start_of(interval))
         return [
             StageRow(instant(begin), stage, time.jobs, time.p50, time.p95)
             for begin, stages in sorted(times.items())

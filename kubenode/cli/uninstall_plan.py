@@ -50,7 +50,7 @@ class UninstallPlan:
         lines = [f"  objects: {', '.join(counts) or 'none'}"]
         if self.running:
             remaining = f"{len(self.kinds)} kinds and {len(self.namespaces)} namespaces"
-            return [*lines, f"  {remaining} stay until the programs have stopped"]
+            return [*lines, f"  {remaining} stay until the programs have stopped: {self.running}"]
         rest = [
             f"{n} {kind}" for kind, n in sorted(self.objects.items()) if kind not in first and n
         ]

@@ -2,7 +2,7 @@
 
 It runs the embedded API server, the simulated fleet, and the real KubeNode: remedy operator, Kube
 Defender and an agent for each host. Rules and the default policy are those that ship, with every
-duration divided by `--speed`. SIGINT and SIGTERM end it within LEAVE seconds with the summary and
+duration divided by `--speed`. SIGINT and SIGTERM end it within LEAVE_SECONDS with the summary and
 exit code 0, since stopping a demo is no failure. Before the fleet exists they end it with 130.
 """
 
@@ -14,7 +14,6 @@ import secrets
 import shutil
 import sys
 import tempfile
-import threading
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -41,14 +40,11 @@ from simulation.demo.insight import NO_INSIGHT, DemoInsight, has_insight
 from simulation.demo.run_length import read_seconds
 from simulation.demo.scenarios import RELEASE, SCENARIOS, Scenario
 from simulation.demo.server import api_server, client
-from simulation.demo.signals import set_at_signal
+from simulation.demo.signals import INTERRUPTED, leave_in_time, run_until_stopped
 from simulation.demo.summary import Run, describe, summary
 from simulation.demo.terminal import Terminal
 from simulation.demo.world import DemoWorld
 
-LEAVE = 2.5
-"""Seconds for all parts to end. Then the process ends with those that have not."""
-INTERRUPTED = 130
 NEWS = 50
 MOST_DAYS = 400
 
@@ -156,16 +152,7 @@ class Demo:
 
     async def run(self) -> None:
         """Run until a signal or the end of the time. Raises the error of a part that fails."""
-        stop = asyncio.Event()
-        with set_at_signal(stop):
-            async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(self._work())
-                stopping = tasks.create_task(stop.wait())
-                await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
-                if not work.done():
-                    self._end()
-                    work.cancel()
+        await run_until_stopped(self._work(), self._end)
 
     def _end(self) -> None:
         """Take the summary, and ensure that the process ends even if a part does not."""
@@ -181,9 +168,7 @@ class Demo:
         )
         if world.rollout is not None:
             self.result["rollout"] = world.rollout.summary()
-        timer = threading.Timer(LEAVE, self._leave)
-        timer.daemon = True
-        timer.start()
+        leave_in_time(self._leave)
 
     def _leave(self) -> None:
         """End the process, since some part did not end in time.

@@ -131,7 +131,7 @@ def every_right_is_used(plane: ControlPlane, helm: Helm) -> None:
     assert refused == [], "used, and the chart does not give it"
     unused = idle(given(helm.rendered({})), done)
     left = [f"{one.account}: {one}" for one in unused if not any(r.excuses(one) for r in IDLE)]
-    assert left == [], "given, and nobody knows what for: tests/support/idle_rights.py"
+    assert not left, f"rights without a known use (tests/support/idle_rights.py): {left}"
 
 
 def cluster_with_work(plane: ControlPlane) -> None:

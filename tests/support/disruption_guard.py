@@ -1,5 +1,6 @@
 """A guard of destructive acts with levers, and permits that are read from memory."""
 
+from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.audit import SILENT, Audit
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.disruption.guard import DisruptionGuard
@@ -11,6 +12,7 @@ from kubenode.runtime.disruption.permits import (
 )
 from kubenode.runtime.fence import AlwaysLeader, Fence
 from kubenode.runtime.kube.objects import KubeObjectMeta
+from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
 
 
 def live_permit(
@@ -30,6 +32,19 @@ class KeptPermits:
     async def read(self, name: str) -> LivePermit | None:
         self.reads += 1
         return self.permits.get(name)
+
+
+class GrantedDisruptions(KeptPermits):
+    """Disruptions that are allowed at once, under permits that outlive a controller."""
+
+    async def prepare(self, wish: DisruptionRequest) -> Prepared:
+        name = f"p-{wish.holder.name}"
+        self.permits[name] = live_permit(name, wish.node or "", wish.holder.uid)
+        return Prepared(DisruptionState.DRAINING, permit=name)
+
+    async def end(self, node: str | None, holder: Holder) -> bool:
+        self.permits.pop(f"p-{holder.name}", None)
+        return True
 
 
 class GuardLevers:

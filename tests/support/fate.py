@@ -103,17 +103,22 @@ def _error(how: str, what: str) -> Exception:
 
 
 class FatedKube(Kube):
-    """A client whose writes go through `fate`."""
+    """A client whose writes to `writes` go through `fate`. Subclasses choose and name them."""
 
     fate: Fate | None = None
+    writes = OF_JOBS
 
     async def _once(self, method: str, path: str, query: Any, body: Any, *more: Any) -> Any:
         def do() -> Awaitable[Any]:
             return Kube._once(self, method, path, query, body, *more)
 
-        if method == "GET" or self.fate is None or not OF_JOBS.search(path):
+        if method == "GET" or self.fate is None or not self.writes.search(path):
             return await do()
-        return await self.fate.act(f"{method} {_short(path)} {_intent(body)}", do)
+        return await self.fate.act(self.describe_act(method, path, body), do)
+
+    def describe_act(self, method: str, path: str, body: Any) -> str:
+        """Return a text that is the same for the same act in another life."""
+        return f"{method} {_short(path)} {_intent(body)}"
 
 
 def _short(path: str) -> str:

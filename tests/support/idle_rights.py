@@ -271,6 +271,19 @@ IDLE: tuple[Idle, ...] = (
         ),
         "machine/machineset/test_sets.py::test_a_set_is_scaled_out_and_in_by_autoscalers_words",
     ),
+    # Sets of Nodes.
+    Idle(
+        MACHINE,
+        "create patch",
+        (
+            "machinesets.kubenode.io "
+            "machineclasses.kubenode.io "
+            "nodesets/status.kubenode.io "
+            "nodeclasses/status.kubenode.io"
+        ),
+        "machine/nodesets/test_node_sets.py::"
+        "test_a_node_set_runs_scales_and_replaces_a_deleted_node",
+    ),
     Idle(
         MACHINE,
         "get patch",

@@ -4,8 +4,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from insight.analyses.repair_outcomes import summarize_healing
-from insight.analyses.trend import measure_stages
+from insight.analyses.repair_outcomes import summarize_sources
+from insight.analyses.repair_sums import read_repair_sums
+from insight.analyses.sources import find_sources
+from insight.analyses.trend import measure_sources
 from insight.export import STAGES
 from insight.site.request import PageRequest
 from insight.site.views.overview import draw_stage
@@ -23,8 +25,10 @@ TITLES = {
 
 
 def build_healing(connection: Connection, page: PageRequest) -> dict[str, Any]:
-    rows = summarize_healing(connection, page.selection)
-    times = measure_stages(connection, page.selection, page.interval)
+    sources = find_sources(connection, page.selection)
+    sums = read_repair_sums(connection, sources)
+    rows = summarize_sources(connection, sources, sums)
+    times = measure_sources(connection, sources, sums, page.interval)
     jobs, succeeded = sum(row.jobs for row in rows), sum(row.succeeded for row in rows)
     return {
         "sentence": f"{many(jobs, 'job')} closed, {succeeded} succeeded.",

@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,11 +43,8 @@ from simulation.demo.release.report import describe, summarize
 from simulation.demo.release.story import ReleaseStory
 from simulation.demo.run_length import read_seconds
 from simulation.demo.scenarios import RELEASE
-from simulation.demo.signals import set_at_signal
+from simulation.demo.signals import INTERRUPTED, leave_in_time, run_until_stopped
 
-LEAVE_SECONDS = 2.5
-"""Time for all parts to end. Then the process ends with those that have not."""
-INTERRUPTED = 130
 CAPTAIN = "captain"
 
 
@@ -103,20 +99,7 @@ class ReleaseDemo:
 
     async def run(self) -> None:
         """Run until a signal, the end of the time, or of the story. Raises the error of a part."""
-        stop = asyncio.Event()
-        with set_at_signal(stop):
-            async with asyncio.TaskGroup() as tasks:
-                work = tasks.create_task(self._work())
-                stopping = tasks.create_task(stop.wait())
-                await asyncio.wait(
-                    {work, stopping},
-                    timeout=self._options.lasts,
-                    return_when=asyncio.FIRST_COMPLETED,
-                )
-                stopping.cancel()
-                if not work.done():
-                    self._end()
-                    work.cancel()
+        await run_until_stopped(self._work(), self._end, self._options.lasts)
 
     def _end(self) -> None:
         """Print the summary, and ensure that the process ends even if a part does not."""
@@ -124,9 +107,7 @@ class ReleaseDemo:
             return
         self._ending = True
         self._summarize()
-        timer = threading.Timer(LEAVE_SECONDS, self._leave)
-        timer.daemon = True
-        timer.start()
+        leave_in_time(self._leave)
 
     def _leave(self) -> None:
         if self._folder is not None:

@@ -5,7 +5,6 @@ Captain and the members' operators do the rest. What this Part writes, it writes
 
 from collections.abc import Callable, Iterator
 
-from kubenode.api.meta import format_time
 from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import MemberPhase
 from kubenode.api.v1alpha1.release import (
@@ -19,8 +18,8 @@ from kubenode.cli.release_start import StartRequest, build_release
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Conflict
 from kubenode.runtime.kube.lists import decoded
+from kubenode.runtime.release_control import ReleaseObjection, approve_stage
 from simulation.demo.release.observer import ReleaseObserver
 from simulation.demo.release.payload import (
     BAD,
@@ -108,23 +107,17 @@ class ReleaseStory:
         self.phases[name] = status.phase
         self._narrate(status)
         if status.phase is ReleasePhase.AWAITING_APPROVAL and not release.spec.approvals:
-            await self._approve(release)
+            await self._approve(name, status.stage)
         if status.phase is ReleasePhase.PAUSED and release.spec.state is ReleaseState.RUN:
             await self._roll_back(release)
         return status.phase.ended
 
-    async def _approve(self, release: Release) -> None:
+    async def _approve(self, name: str, stage: str) -> None:
         await self._clock.sleep(READING_SECONDS)
-        name, stage = release.metadata.name, release.status.stage
-        at = format_time(self._clock.now())
-        body = {
-            "metadata": {"resourceVersion": release.metadata.resource_version},
-            "spec": {"approvals": [{"stage": stage, "by": PERSON, "at": at}]},
-        }
         try:
-            await self._kube.patch(f"{RELEASE_PATH}/{name}", body)
-        except Conflict:
-            return  # Captain has written the status meanwhile; the next read approves
+            await approve_stage(self._kube, name, stage, PERSON)
+        except ReleaseObjection:
+            return  # Captain writes the status too often; the next read approves
         self._say(f"  {PERSON} approves {stage}")
 
     async def _roll_back(self, release: Release) -> None:

@@ -118,7 +118,7 @@ async def test_filters_of_jobs_and_rules_are_in_the_address(
         await page.goto(f"{world.url}/rules?show=all&mode=DryRun")
         await expect(page.get_by_label("Mode")).to_have_value("DryRun")
         await page.get_by_role("link", name="ntp-problem").click()
-        await expect(page.get_by_role("heading", level=1)).to_have_text("Ntp problem")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("NTP problem")
 
 
 async def test_keys_focus_the_filter_move_and_show_help(world: Running, browser: Browser) -> None:

@@ -41,6 +41,7 @@ def plane(
         plane.put("test", build_pipeline())
         yield plane
     kinds = ("releases", "releasepipelines", "memberclusters", "noderemediers")
+    control_plane.kubectl("delete", "remedyoperationjobs", "--all")
     for kind in (*kinds, "machinecomponentsets", "machinecomponents"):
         control_plane.kubectl("delete", kind, "--all")
     for user in ("ann", "max"):

@@ -40,6 +40,9 @@ ELSEWHERE = {
     ("insight",): "tests/integration/insight/test_program.py",
     ("member", "import"): "tests/integration/captain/test_members.py",
     ("member", "remove"): "tests/integration/captain/test_members.py",
+    ("member", "renew"): "tests/integration/captain/test_members.py",
+    ("release", "explain"): "tests/integration/captain/test_releases.py",
+    ("watch",): "tests/integration/cli/test_watch.py",
 }
 """They serve until they are stopped, or need a host, an operator or files of a site."""
 READS = {"list", "sets", "events", "explain", "lint", "test", "schema", "replay"}

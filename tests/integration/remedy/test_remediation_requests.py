@@ -73,6 +73,7 @@ def with_machines(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.fixture
 async def cluster(with_machines: ControlPlane) -> AsyncIterator[Cluster]:
     async with connected(with_machines) as found:
+        await found.clean()  # the API server is shared
         yield found
         for path in (MACHINES, REQUESTS, TEMPLATES, EVENTS):
             await found.kube.call("DELETE", path)

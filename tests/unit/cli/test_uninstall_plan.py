@@ -28,7 +28,10 @@ def test_the_plan_counts_what_goes() -> None:
 
 def test_the_plan_says_what_stays_while_programs_run() -> None:
     lines = a_plan("now stop the holder of Lease kubenode-all").lines(FIRST)
-    assert lines[1:] == ["  2 kinds and 1 namespaces stay until the programs have stopped"]
+    assert lines[1:] == [
+        "  2 kinds and 1 namespaces stay until the programs have stopped:"
+        " now stop the holder of Lease kubenode-all"
+    ]
 
 
 def test_the_lease_of_all_programs_in_one_process_counts() -> None:

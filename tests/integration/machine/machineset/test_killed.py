@@ -2,27 +2,25 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.disruption_guard import KeptPermits, live_permit
-from support.fate import Once
+from support.disruption_guard import GrantedDisruptions
+from support.fate import FatedKube, Once
 from support.machine_sets import CLASS, a_class, a_set
 from support.machine_world import MACHINES, until
 
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS
-from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.paths import custom
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
-from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
 from machine.ground import SharedCaches
 from machine.machineset.controller import MachineSets
 from simulation.apiserver import EmbeddedApiServer
@@ -33,18 +31,13 @@ WRITES = re.compile(r"/(machines|machinesets)(/|$)")
 T = "2026-01-01T00:00:00Z"
 
 
-class Mortal(Kube):
-    """Each write goes through `fate`."""
+class Mortal(FatedKube):
+    """A client whose writes of these kinds go through `fate`."""
 
-    fate: Once
+    writes = WRITES
 
-    async def _once(self, method: str, path: str, query: Any, body: Any, *more: Any) -> Any:
-        def do() -> Awaitable[Any]:
-            return Kube._once(self, method, path, query, body, *more)
-
-        if method == "GET" or not WRITES.search(path):
-            return await do()
-        return await self.fate.act(f"{method} {path} {_told(body)}", do)
+    def describe_act(self, method: str, path: str, body: Any) -> str:
+        return f"{method} {path} {_told(body)}"
 
 
 def _told(body: Any) -> str:
@@ -59,21 +52,8 @@ def _told(body: Any) -> str:
     return f"{marks} {counts} {conditions}"
 
 
-class Granted(KeptPermits):
-    """Disruptions that are allowed at once, under permits that outlive the controller."""
-
-    async def prepare(self, wish: DisruptionRequest) -> Prepared:
-        name = f"p-{wish.holder.name}"
-        self.permits[name] = live_permit(name, wish.node or "", wish.holder.uid)
-        return Prepared(DisruptionState.DRAINING, permit=name)
-
-    async def end(self, node: str | None, holder: Holder) -> bool:
-        self.permits.pop(f"p-{holder.name}", None)
-        return True
-
-
 @asynccontextmanager
-async def living(url: str, fate: Once, granted: Granted) -> AsyncIterator[None]:
+async def living(url: str, fate: Once, granted: GrantedDisruptions) -> AsyncIterator[None]:
     """The controller, until the end of the block."""
     kube = Mortal(PlainTransport(url))
     kube.fate = fate
@@ -94,7 +74,7 @@ async def living(url: str, fate: Once, granted: Granted) -> AsyncIterator[None]:
 class World:
     def __init__(self, kube: Kube, url: str, after: bool) -> None:
         self.kube, self.url = kube, url
-        self.fate, self.granted = Once(after), Granted()
+        self.fate, self.granted = Once(after), GrantedDisruptions()
         self.seen: set[str] = set()
 
     async def machines(self) -> dict[str, dict[str, Any]]:

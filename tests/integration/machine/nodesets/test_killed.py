@@ -2,19 +2,18 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
-from support.disruption_guard import KeptPermits, live_permit
-from support.fate import Once
+from support.disruption_guard import GrantedDisruptions
+from support.fate import FatedKube, Once
 from support.machine_world import MACHINES, until
 
 from kubenode.api.crd import definition
 from kubenode.api.v1alpha1 import KINDS
-from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube import paths
@@ -22,7 +21,6 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import NotFound
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
-from machine.disruption.port import DisruptionRequest, DisruptionState, Prepared
 from machine.ground import SharedCaches
 from machine.machineset.ownership import index
 from machine.names import NODE_CLASS
@@ -38,18 +36,13 @@ T = "2026-01-01T00:00:00Z"
 SECONDS = 120.0
 
 
-class MortalKube(Kube):
-    """Each write goes through `fate`."""
+class MortalKube(FatedKube):
+    """A client whose writes of these kinds go through `fate`."""
 
-    fate: Once
+    writes = WRITES
 
-    async def _once(self, method: str, path: str, query: Any, body: Any, *more: Any) -> Any:
-        def do() -> Awaitable[Any]:
-            return Kube._once(self, method, path, query, body, *more)
-
-        if method == "GET" or not WRITES.search(path):
-            return await do()
-        return await self.fate.act(f"{method} {path} {_describe(body)}", do)
+    def describe_act(self, method: str, path: str, body: Any) -> str:
+        return f"{method} {path} {_describe(body)}"
 
 
 def _describe(body: Any) -> str:
@@ -60,19 +53,6 @@ def _describe(body: Any) -> str:
     conditions = [(c["type"], c["reason"]) for c in status.get("conditions", ())]
     finalizers = (body.get("metadata") or {}).get("finalizers")
     return f"{finalizers} {body.get('spec')} {conditions}"
-
-
-class GrantedDisruptions(KeptPermits):
-    """Disruptions that are allowed at once, under permits that outlive the controller."""
-
-    async def prepare(self, wish: DisruptionRequest) -> Prepared:
-        name = f"p-{wish.holder.name}"
-        self.permits[name] = live_permit(name, wish.node or "", wish.holder.uid)
-        return Prepared(DisruptionState.DRAINING, permit=name)
-
-    async def end(self, node: str | None, holder: Holder) -> bool:
-        self.permits.pop(f"p-{holder.name}", None)
-        return True
 
 
 @asynccontextmanager
@@ -119,21 +99,21 @@ class NodeSetWorld:
             ("machineclasses", "small", ("Ready",)),
             ("machinesets", "web", ("Scaled", "Healthy")),
         ):
-            found = await self.read(paths.custom(plural, name))
-            if found is None:
+            converted = await self.read(paths.custom(plural, name))
+            if converted is None:
                 continue
-            generation = found["metadata"]["generation"]
-            held = {"status": "True", "reason": "Test", "lastTransitionTime": T}
-            held["observedGeneration"] = generation
+            generation = converted["metadata"]["generation"]
+            condition = {"status": "True", "reason": "Test", "lastTransitionTime": T}
+            condition["observedGeneration"] = generation
             status = {"observedGeneration": generation}
-            status["conditions"] = [{"type": type_, **held} for type_ in types]
-            if (found.get("status") or {}).get("observedGeneration") != generation:
+            status["conditions"] = [{"type": type_, **condition} for type_ in types]
+            if (converted.get("status") or {}).get("observedGeneration") != generation:
                 path = paths.custom(plural, name, "status")
                 await self.kube.patch(path, {"status": status})
 
     async def conditions(self, plural: str, name: str) -> dict[str, str]:
-        found = await self.read(paths.custom(plural, name)) or {}
-        listed = (found.get("status") or {}).get("conditions", ())
+        source = await self.read(paths.custom(plural, name)) or {}
+        listed = (source.get("status") or {}).get("conditions", ())
         return {condition["type"]: condition["status"] for condition in listed}
 
     async def is_converted(self, replicas: int) -> bool:
