@@ -2,7 +2,7 @@
 
 import logging
 
-from captain.site.views.actions import STATES, ReleaseAction
+from captain.site.views.actions import APPROVALS, STATES, ReleaseAction
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import KubeError
@@ -20,11 +20,16 @@ audit = logging.getLogger("captain.site.audit")
 OBSERVED_SECONDS = 10.0
 """Time for Captain's leader to observe a pause while a person waits for the page."""
 OUTCOMES = {
-    ReleaseAction.PAUSE: "is paused: nothing more is written until somebody resumes it.",
+    ReleaseAction.PAUSE: "is paused. Captain writes nothing more until a person resumes it.",
     ReleaseAction.RESUME: "goes on.",
-    ReleaseAction.ROLLBACK: "is rolled back: each cluster gets back what stood there before.",
-    ReleaseAction.ABORT: "is aborted: nothing more is written, and nothing is restored.",
+    ReleaseAction.ROLLBACK: "is being rolled back. Each cluster gets back what stood there before.",
+    ReleaseAction.ABORT: "is aborted. Captain writes nothing more, and restores nothing.",
 }
+"""What follows `Release NAME` in the message of success."""
+NOT_OBSERVED = (
+    "Release {name} is paused, and Captain has not observed that yet. Press Resume again in a"
+    " minute. If that does not help, check whether `kubenode run captain` runs and leads."
+)
 
 
 class ReleaseActions:
@@ -55,22 +60,20 @@ async def carry_out(
 ) -> ActionOutcome:
     """Carry out the action with the credentials of `kube`. Raises KubeError."""
     try:
-        match action:
-            case ReleaseAction.APPROVE:
-                new = await approve_stage(kube, name, stage, who.name)
-                text = f"stage {stage} {'is' if new else 'was already'} approved."
-            case ReleaseAction.RESUME:
-                await resume_release(kube, name, OBSERVED_SECONDS)
-                text = OUTCOMES[action]
-            case _:
-                await change_state(kube, name, STATES[action])
-                text = OUTCOMES[action]
+        if action in APPROVALS:
+            new = await approve_stage(kube, name, stage, who.name, APPROVALS[action])
+            return ActionOutcome(describe_approval(name, action, stage, new=new))
+        if action is ReleaseAction.RESUME:
+            await resume_release(kube, name, OBSERVED_SECONDS)
+        else:
+            await change_state(kube, name, STATES[action])
     except ReleaseObjection as error:
-        return ActionOutcome(f"Release {name}: {error}. Nothing was written.", good=False)
+        return ActionOutcome(f"Release {name} is not changed: {error}.", good=False)
     except StopNotObserved:
-        text = (
-            f"Release {name} is paused, and Captain has not observed that yet. Press Resume again"
-            " in a minute; if that does not help, see whether it runs."
-        )
-        return ActionOutcome(text, good=False)
-    return ActionOutcome(f"Release {name}: {text}")
+        return ActionOutcome(NOT_OBSERVED.format(name=name), good=False)
+    return ActionOutcome(f"Release {name} {OUTCOMES[action]}")
+
+
+def describe_approval(name: str, action: ReleaseAction, stage: str, *, new: bool) -> str:
+    subject = f"Stage {stage}" if action is ReleaseAction.APPROVE else f"Enforce in stage {stage}"
+    return f"{subject} of release {name} {'is' if new else 'was already'} approved."

@@ -9,7 +9,7 @@ from starlette.routing import Route
 from captain.site.acts import ReleaseActions
 from captain.site.pages import CaptainPages
 from captain.site.rights import CaptainRights
-from captain.site.views.actions import ReleaseAction
+from captain.site.views.actions import APPROVALS, ReleaseAction
 from kubenode.runtime.site.browser import WebRefusal, root
 from kubenode.runtime.site.visitors import Visit
 
@@ -39,21 +39,22 @@ class ReleasePosts:
 def read_action(fields: dict[str, str]) -> tuple[ReleaseAction, str]:
     """Return the action and the stage of an approval. Raises WebRefusal.
 
-    The button of an approval sends `Approve STAGE`, so that it approves what its text names.
+    The button of an approval sends `Approve STAGE` or `ApproveEnforce STAGE`: it approves what its
+    text names.
     """
     word, _, stage = fields.get("action", "").partition(" ")
     try:
         action = ReleaseAction(word)
     except ValueError:
         action = None
-    if action is None or bool(stage) is not (action is ReleaseAction.APPROVE) or len(stage) > 63:
+    if action is None or bool(stage) is not (action in APPROVALS) or len(stage) > 63:
         raise WebRefusal(400, "Choose one of the actions that the page of the release offers.")
     return action, stage
 
 
 def require_right(visit: Visit[CaptainRights], action: ReleaseAction) -> None:
     """Raise WebRefusal for an action that the person may not do."""
-    approves = action is ReleaseAction.APPROVE
+    approves = action in APPROVALS
     if visit.rights.approve if approves else visit.rights.steer:
         return
     right = "patch releases" + (" and to update releases/approval" if approves else "")

@@ -6,14 +6,14 @@ from captain.site.acts import ReleaseActions, audit
 from captain.site.pages import CaptainPages, CaptainRenderer
 from captain.site.posts import ReleasePosts
 from captain.site.rights import read_captain_rights
-from captain.site.scene import CaptainBoard
+from captain.site.scene import CaptainScene
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.configmaps import ConfigMapStore
 from kubenode.runtime.process import Part
 from kubenode.runtime.site.attempts import LoginAttempts
 from kubenode.runtime.site.entrance import Entrance
-from kubenode.runtime.site.live import Hub
+from kubenode.runtime.site.live import Hub, LiveSource
 from kubenode.runtime.site.people import IdentityProvider, Writers
 from kubenode.runtime.site.seals import seal_from
 from kubenode.runtime.site.server import SiteServer, SiteSettings
@@ -29,7 +29,7 @@ class CaptainSite:
 
     def __init__(
         self,
-        board: CaptainBoard,
+        board: LiveSource[CaptainScene],
         kube: Kube,
         clock: Clock,
         gate: IdentityProvider,

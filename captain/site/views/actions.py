@@ -6,7 +6,13 @@ from enum import StrEnum
 from typing import ClassVar
 
 from kubenode.api.v1alpha1 import Release
-from kubenode.api.v1alpha1.release import ApprovalSubject, ReleaseState, StagePhase
+from kubenode.api.v1alpha1.release import (
+    ApprovalSubject,
+    ReleaseReason,
+    ReleaseStage,
+    ReleaseState,
+    StagePhase,
+)
 from kubenode.runtime.release_control import find_objection
 
 
@@ -14,12 +20,17 @@ class ReleaseAction(StrEnum):
     """What a person can do with a release."""
 
     APPROVE = "Approve"
+    APPROVE_ENFORCE = "ApproveEnforce"
     PAUSE = "Pause"
     RESUME = "Resume"
     ROLLBACK = "Rollback"
     ABORT = "Abort"
 
 
+APPROVALS = {
+    ReleaseAction.APPROVE: ApprovalSubject.START,
+    ReleaseAction.APPROVE_ENFORCE: ApprovalSubject.ENFORCE,
+}
 STATES = {
     ReleaseAction.PAUSE: ReleaseState.PAUSE,
     ReleaseAction.RESUME: ReleaseState.RUN,
@@ -27,6 +38,9 @@ STATES = {
     ReleaseAction.ABORT: ReleaseState.ABORT,
 }
 MEANINGS = {
+    ReleaseAction.APPROVE: "the stage starts. Your user name is stored with the approval.",
+    ReleaseAction.APPROVE_ENFORCE: "rules act in the clusters whose evidence waits for a person."
+    " Your user name is stored with the approval.",
     ReleaseAction.PAUSE: "nothing more is written. What clusters have begun goes on there.",
     ReleaseAction.RESUME: "the release goes on. Failed clusters are tried again.",
     ReleaseAction.ROLLBACK: "each cluster gets back what stood there before the release. It does"
@@ -53,6 +67,13 @@ class ReleaseChoice:
     def severe(self) -> bool:
         return self.action in SEVERE
 
+    @property
+    def label(self) -> str:
+        if not self.stage:
+            return self.action.value
+        enforces = self.action is ReleaseAction.APPROVE_ENFORCE
+        return f"Approve {'Enforce in ' if enforces else ''}stage {self.stage}"
+
 
 @dataclass(frozen=True, slots=True)
 class ReleaseActionsPart:
@@ -65,20 +86,26 @@ class ReleaseActionsPart:
 
 def list_choices(release: Release) -> Iterator[ReleaseChoice]:
     """Yield the actions that would change something."""
-    if stage := find_unapproved(release):
-        text = f"stage {stage} starts. Your user name is stored with the approval."
-        yield ReleaseChoice(ReleaseAction.APPROVE, text, stage)
+    for action, subject in APPROVALS.items():
+        for stage in list_unapproved(release, subject):
+            yield ReleaseChoice(action, MEANINGS[action], stage)
     for action, state in STATES.items():
         if has_effect(release, action) and not find_objection(release, state):
             yield ReleaseChoice(action, MEANINGS[action])
 
 
-def find_unapproved(release: Release) -> str:
-    """Return the stage that waits for an approval, "" if none does."""
-    starts = (entry for entry in release.spec.approvals if entry.subject is ApprovalSubject.START)
-    approved = {entry.stage for entry in starts}
-    waiting = (s.name for s in release.status.stages if s.phase is StagePhase.AWAITING_APPROVAL)
-    return next((name for name in waiting if name not in approved), "")
+def list_unapproved(release: Release, subject: ApprovalSubject) -> Iterator[str]:
+    """Yield the stages that wait for an approval of this subject."""
+    given = {entry.stage for entry in release.spec.approvals if entry.subject is subject}
+    for stage in release.status.stages:
+        if stage.name not in given and waits_for_approval(stage, subject):
+            yield stage.name
+
+
+def waits_for_approval(stage: ReleaseStage, subject: ApprovalSubject) -> bool:
+    if subject is ApprovalSubject.START:
+        return stage.phase is StagePhase.AWAITING_APPROVAL
+    return any(each.reason is ReleaseReason.AWAITING_APPROVAL for each in stage.clusters)
 
 
 def has_effect(release: Release, action: ReleaseAction) -> bool:

@@ -16,7 +16,7 @@ from captain.site.marks import (
     mark_progress,
 )
 from captain.site.scene import CaptainScene, list_clusters
-from captain.site.views.actions import ReleaseActionsPart, list_choices
+from captain.site.views.actions import ReleaseActionsPart, list_choices, list_unapproved
 from captain.site.views.releases import ReleaseRow, build_release_row
 from kubenode.api.names import list_first
 from kubenode.api.v1alpha1 import Release
@@ -200,14 +200,25 @@ def describe_settings(stage: PipelineStage) -> Iterator[str]:
 
 
 def _list_approvals(release: Release) -> Iterator[ApprovalRow]:
-    starts = (entry for entry in release.spec.approvals if entry.subject is ApprovalSubject.START)
-    given = {entry.stage: entry for entry in starts}
-    for entry in given.values():
-        yield ApprovalRow(entry.stage, entry.by, entry.at)
-    snapshot = release.status.snapshot
+    for entry in release.spec.approvals:
+        yield ApprovalRow(name_approval(entry.stage, entry.subject), entry.by, entry.at)
+    for stage in _list_missing(release):
+        yield ApprovalRow(name_approval(stage, ApprovalSubject.START), "", None)
+    for stage in list_unapproved(release, ApprovalSubject.ENFORCE):
+        yield ApprovalRow(name_approval(stage, ApprovalSubject.ENFORCE), "", None)
+
+
+def name_approval(stage: str, subject: ApprovalSubject) -> str:
+    return stage if subject is ApprovalSubject.START else f"{subject} in {stage}"
+
+
+def _list_missing(release: Release) -> Iterator[str]:
+    """Yield the stages that start after an approval only, and have none."""
+    entries, snapshot = release.spec.approvals, release.status.snapshot
+    given = {entry.stage for entry in entries if entry.subject is ApprovalSubject.START}
     for stage in [] if snapshot is None else snapshot.stages:
         if stage.approval is StageApproval.BEFORE and stage.name not in given:
-            yield ApprovalRow(stage.name, "", None)
+            yield stage.name
 
 
 def _list_previous(release: Release) -> Iterator[PreviousPart]:

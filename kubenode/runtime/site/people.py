@@ -71,10 +71,11 @@ class Writers:
             case Via.LINK:
                 yield self._kube
             case Via.PROXY:
-                yield Kube(Impersonation(self._kube.transport, person.identity), attempts=1)
+                impersonation = Impersonation(self._kube.transport, person.identity)
+                yield Kube(impersonation, attempts=1, clock=self._kube.clock)
             case Via.TOKEN:
                 assert self._connect is not None
-                kube = Kube(self._connect(person.token), attempts=1)
+                kube = Kube(self._connect(person.token), attempts=1, clock=self._kube.clock)
                 try:
                     yield kube
                 finally:
