@@ -18,7 +18,7 @@ STAGES = {"test": 0.04, "staging": 0.16, "production": 0.8}
 """Share of the clusters in each stage."""
 
 
-def make_cluster(name: str, stage: str = "test", **status: Any) -> Raw:
+def make_cluster(name: str, stage: str = "test", now: datetime = T0, **status: Any) -> Raw:
     """A member that answers, but for what `status` changes."""
     conditions = [
         make_condition("Reachable", "True", "Connected"),
@@ -26,11 +26,11 @@ def make_cluster(name: str, stage: str = "test", **status: Any) -> Raw:
     ]
     connected = {
         "phase": "Connected",
-        "lastContact": format_time(T0),
+        "lastContact": format_time(now),
         "version": "v1.34.2",
         "kinds": list(PAYLOAD_KINDS),
         "machines": 5120,
-        "credentialsExpireAt": format_time(T0 + timedelta(days=60)),
+        "credentialsExpireAt": format_time(now + timedelta(days=60)),
         "conditions": conditions,
     }
     return {
@@ -52,9 +52,11 @@ def make_condition(type_: str, status: str, reason: str, message: str = "") -> R
     }
 
 
-def make_unreachable(name: str, stage: str, message: str = "no answer in 5 s") -> Raw:
+def make_unreachable(
+    name: str, stage: str, message: str = "no answer in 5 s", now: datetime = T0
+) -> Raw:
     conditions = [make_condition("Reachable", "False", "Timeout", message)]
-    return make_cluster(name, stage, phase="Unreachable", conditions=conditions)
+    return make_cluster(name, stage, now, phase="Unreachable", conditions=conditions)
 
 
 def name_clusters(count: int) -> dict[str, list[str]]:
@@ -65,23 +67,22 @@ def name_clusters(count: int) -> dict[str, list[str]]:
     }
 
 
-def make_clusters(count: int) -> list[Raw]:
+def make_clusters(count: int, now: datetime = T0) -> list[Raw]:
     """Clusters of three stages: one unreachable, one paused, one without kinds, one whose
     credential ends.
     """
     stages = name_clusters(count)
     clusters = {
-        name: make_cluster(name, stage) for stage, names in stages.items() for name in names
+        name: make_cluster(name, stage, now) for stage, names in stages.items() for name in names
     }
-    production = stages["production"]
-    lost, paused, empty, ending = production[1], production[2], production[3], production[4]
-    clusters[lost] = make_unreachable(lost, "production")
+    lost, paused, empty, ending = stages["production"][1:5]
+    clusters[lost] = make_unreachable(lost, "production", now=now)
     waiting = make_condition("Reachable", "Unknown", "Paused", "spec.paused is true")
-    clusters[paused] = make_cluster(paused, "production", phase="Paused", conditions=[waiting])
     missing = make_condition("Installed", "False", "KindsMissing", "it does not serve NodeRemedier")
-    clusters[empty] = make_cluster(empty, "production", kinds=[], conditions=[missing])
-    soon = format_time(T0 + timedelta(days=3))
-    clusters[ending] = make_cluster(ending, "production", credentialsExpireAt=soon)
+    soon = format_time(now + timedelta(days=3))
+    clusters[paused]["status"] |= {"phase": "Paused", "conditions": [waiting]}
+    clusters[empty]["status"] |= {"kinds": [], "conditions": [missing]}
+    clusters[ending]["status"] |= {"credentialsExpireAt": soon}
     return list(clusters.values())
 
 

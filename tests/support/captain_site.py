@@ -80,10 +80,11 @@ class RunningCaptainSite:
 
 async def fill_fleet(kube: Kube, count: int) -> None:
     """Store a pipeline, `count` clusters and the release rules-7, which waits for an approval."""
+    now = kube.clock.now()
     await put(kube, PIPELINES, make_online().to_dict())
-    for cluster in make_clusters(count):
+    for cluster in make_clusters(count, now):
         await put(kube, MEMBERS, cluster)
-    await put(kube, RELEASES, make_running(count, now=kube.clock.now()))
+    await put(kube, RELEASES, make_running(count, now=now))
 
 
 @asynccontextmanager
