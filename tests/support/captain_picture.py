@@ -24,7 +24,6 @@ PAGES: Mapping[str, str] = {
 
 async def take_pictures(folder: Path) -> None:
     """Write the pictures of PAGES to `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
     async with api_server() as (api, kube), chromium() as browser:
         await fill_fleet(kube, CLUSTERS)
         async with captain_site_over(api, kube) as site, visiting(browser, size=SIZE) as context:

@@ -26,6 +26,11 @@ class ReleaseAction(StrEnum):
     ROLLBACK = "Rollback"
     ABORT = "Abort"
 
+    @property
+    def verb(self) -> str:
+        """The action in logs."""
+        return "approve Enforce" if self is ReleaseAction.APPROVE_ENFORCE else self.lower()
+
 
 APPROVALS = {
     ReleaseAction.APPROVE: ApprovalSubject.START,

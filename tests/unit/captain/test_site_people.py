@@ -13,6 +13,7 @@ from support.release_api import ReleaseApiDouble, ReleaseWrite
 from support.site_visitor import SiteVisitor
 
 from captain.site.views.actions import ReleaseAction, list_choices
+from captain.site.views.release import ApprovalRow, view_release
 from kubenode.api.v1alpha1 import Release
 
 PAGE, ACT = "/releases/rules-7", "/releases/rules-7/act"
@@ -317,11 +318,34 @@ def enforcing(raw: Any) -> list[Any]:
     return [each for each in choices if each.action is ReleaseAction.APPROVE_ENFORCE]
 
 
-async def test_acts_are_logged_with_their_person(caplog: pytest.LogCaptureFixture) -> None:
+def test_approvals_of_enforce_are_listed_with_their_author_and_where_they_are_missing() -> None:
+    raw = make_running(25)
+    raw["spec"]["approvals"] = [{"stage": "test", "by": "ann", "subject": "Enforce"}]
+    raw["status"]["stages"][1]["clusters"][2] |= {"reason": "AwaitingApproval"}
+    view = view_release(build_scene([], [raw]), {"name": "rules-7"})
+    assert view is not None
+    rows = {each.key: each.by for each in view["approvals"] if isinstance(each, ApprovalRow)}
+    assert rows == {"Enforce in test": "ann", "production": "", "Enforce in staging": ""}
+
+
+# -- the log of acts
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "what"),
+    [
+        ("max", "Pause", "pause release rules-7"),
+        ("ann", APPROVE, "approve release rules-7 stage production"),
+        ("ann", "ApproveEnforce test", "approve Enforce release rules-7 stage test"),
+    ],
+)
+async def test_acts_are_logged_with_their_person(
+    caplog: pytest.LogCaptureFixture, name: str, action: str, what: str
+) -> None:
     _, visitor = build()
     with caplog.at_level("INFO", logger="captain.site.audit"):
-        await press(await enter(visitor, "max"), "Pause")
+        await press(await enter(visitor, name), action)
     [record] = [each for each in caplog.records if each.getMessage() == "act of a person"]
-    assert (record.__dict__["who"], record.__dict__["via"]) == ("max", "Token")
-    assert record.__dict__["what"] == "pause release rules-7"
+    assert (record.__dict__["who"], record.__dict__["via"]) == (name, "Token")
+    assert record.__dict__["what"] == what
     assert record.__dict__["done"] is True
