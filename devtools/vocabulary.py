@@ -30,6 +30,7 @@ ROOT = Path(__file__).parents[1]
 BASELINE = "devtools/vocabulary.txt"
 PACKAGES = (
     "agent",
+    "captain",
     "defender",
     "devtools",
     "images",

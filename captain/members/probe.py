@@ -19,17 +19,17 @@ PAYLOAD_VERBS = ("get", "list", "watch", "create", "patch", "update", "delete")
 """Rights that Captain needs on each payload kind."""
 
 
-class ServerVersion(msgspec.Struct, rename="camel"):
+class MemberServerVersion(msgspec.Struct, rename="camel"):
     git_version: str = ""
 
 
-class ServedResource(msgspec.Struct):
+class ServedKind(msgspec.Struct):
     name: str = ""
     kind: str = ""
 
 
 class ServedResources(msgspec.Struct):
-    resources: list[ServedResource] = []
+    resources: list[ServedKind] = []
 
 
 class CountMetadata(msgspec.Struct, rename="camel"):
@@ -61,7 +61,7 @@ class RulesReview(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class MemberObservation:
+class MemberProbeResult:
     """What a probe observed.
 
     kinds: payload kinds that the member serves.
@@ -75,18 +75,18 @@ class MemberObservation:
     missing_rights: tuple[str, ...] = ()
 
 
-async def read_member(kube: Kube) -> MemberObservation:
+async def read_member(kube: Kube) -> MemberProbeResult:
     """Read what a MemberCluster shows. Raises KubeError."""
-    version = await kube.get("/version", msgspec.json.Decoder(ServerVersion).decode)
+    version = await kube.get("/version", msgspec.json.Decoder(MemberServerVersion).decode)
     served = await _read_served(kube)
     machines = await _count_machines(kube) if MACHINES in {each.name for each in served} else None
     kinds = find_kinds(served)
-    return MemberObservation(
+    return MemberProbeResult(
         clean_version(version.git_version), kinds, machines, await _find_missing(kube, kinds)
     )
 
 
-async def _read_served(kube: Kube) -> Sequence[ServedResource]:
+async def _read_served(kube: Kube) -> Sequence[ServedKind]:
     try:
         answer = await kube.get(GROUP_PATH, msgspec.json.Decoder(ServedResources).decode)
     except NotFound:
@@ -120,7 +120,7 @@ def clean_version(text: str) -> str:
     return "".join(c for c in text if c.isprintable())[:VERSION_LENGTH]
 
 
-def find_kinds(served: Iterable[ServedResource]) -> tuple[str, ...]:
+def find_kinds(served: Iterable[ServedKind]) -> tuple[str, ...]:
     there = {(each.name, each.kind) for each in served}
     return tuple(kind for kind in PAYLOAD_KINDS if (PLURALS[kind], kind) in there)
 

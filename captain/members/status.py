@@ -5,7 +5,7 @@ from typing import Any
 from zlib import crc32
 
 from captain.members.cluster import MemberUnreachable
-from captain.members.probe import MemberObservation
+from captain.members.probe import MemberProbeResult
 from kubenode.api.conditions import ConditionUpdate, set_conditions
 from kubenode.api.meta import ConditionStatus, format_time
 from kubenode.api.readiness import set_readiness
@@ -25,7 +25,7 @@ hundreds of members would cost the API server more than it tells."""
 MAX_MACHINES = 10_000_000
 """Bound on the count that a member reports."""
 
-ProbeOutcome = MemberObservation | MemberUnreachable
+ProbeOutcome = MemberProbeResult | MemberUnreachable
 
 
 def build_status(
@@ -68,7 +68,7 @@ def find_change(
     before = cluster.status.to_dict()
     after = build_status(cluster, outcome, now, expires_at)
     change = {key: value for key, value in after.items() if before.get(key) != value}
-    answered = isinstance(outcome, MemberObservation)
+    answered = isinstance(outcome, MemberProbeResult)
     contact = cluster.status.last_contact
     if answered and (change or contact is None or now - contact >= CONTACT_PERIOD):
         change["lastContact"] = format_time(now)
@@ -77,7 +77,7 @@ def find_change(
 
 def judge_reach(outcome: ProbeOutcome) -> ConditionUpdate:
     """Return the condition Reachable."""
-    if isinstance(outcome, MemberObservation):
+    if isinstance(outcome, MemberProbeResult):
         if not outcome.missing_rights:
             return ConditionUpdate(ConditionStatus.TRUE, MemberReason.CONNECTED)
         lacking = ", ".join(outcome.missing_rights)
@@ -90,7 +90,7 @@ def judge_reach(outcome: ProbeOutcome) -> ConditionUpdate:
 
 def judge_kinds(outcome: ProbeOutcome) -> ConditionUpdate | None:
     """Return the condition Installed, None if the probe did not observe it."""
-    if not isinstance(outcome, MemberObservation):
+    if not isinstance(outcome, MemberProbeResult):
         return None
     missing = [kind for kind in PAYLOAD_KINDS if kind not in outcome.kinds]
     if not missing:
@@ -100,13 +100,13 @@ def judge_kinds(outcome: ProbeOutcome) -> ConditionUpdate | None:
 
 
 def find_phase(outcome: ProbeOutcome) -> MemberPhase:
-    if isinstance(outcome, MemberObservation):
+    if isinstance(outcome, MemberProbeResult):
         return MemberPhase.UNREACHABLE if outcome.missing_rights else MemberPhase.CONNECTED
     return MemberPhase.PAUSED if outcome.reason is MemberReason.PAUSED else MemberPhase.UNREACHABLE
 
 
 def _observed(outcome: ProbeOutcome) -> dict[str, Any]:
-    if not isinstance(outcome, MemberObservation):
+    if not isinstance(outcome, MemberProbeResult):
         return {}
     machines = None if outcome.machines is None else min(outcome.machines, MAX_MACHINES)
     return {"version": outcome.version, "kinds": list(outcome.kinds), "machines": machines}

@@ -11,7 +11,7 @@ import typer
 from captain.members.client import call_member
 from captain.members.cluster import MemberUnreachable
 from captain.members.kubeconfig import KubeconfigProblem, parse_kubeconfig
-from captain.members.probe import MemberObservation, read_member
+from captain.members.probe import MemberProbeResult, read_member
 from captain.members.transport import MemberTransport
 from kubenode.api.v1alpha1 import MemberCluster
 from kubenode.cli.cluster import connected, require_crds, require_namespace
@@ -174,7 +174,7 @@ async def create_token(member: Kube, lifetime: timedelta) -> tuple[str, str]:
     return str(status["token"]), str(status["expirationTimestamp"])
 
 
-async def wait_for_rights(name: str, kubeconfig: bytes) -> MemberObservation:
+async def wait_for_rights(name: str, kubeconfig: bytes) -> MemberProbeResult:
     """Probe the member as Captain will. Raises Refusal if it does not answer as it must."""
     try:
         kube = Kube(MemberTransport(parse_kubeconfig(kubeconfig)), attempts=1)
@@ -193,7 +193,7 @@ async def wait_for_rights(name: str, kubeconfig: bytes) -> MemberObservation:
         await kube.close()
 
 
-async def _probe(name: str, kube: Kube) -> tuple[MemberObservation | None, str]:
+async def _probe(name: str, kube: Kube) -> tuple[MemberProbeResult | None, str]:
     """Return the observation and what is wrong with it, "" for nothing."""
     try:
         observation = await call_member(name, read_member(kube))

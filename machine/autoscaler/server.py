@@ -29,6 +29,9 @@ log = logging.getLogger(__name__)
 GRACE_SECONDS = 5.0
 """Time for calls to end when the server stops. The autoscaler waits for as long by default."""
 FLAG = "--autoscaler-port"
+HANDSHAKE_SECONDS = 10
+"""Time for the TLS handshake of a connection. gRPC allows 120 s by default."""
+OPTIONS = (("grpc.server_handshake_timeout_ms", HANDSHAKE_SECONDS * 1000),)
 
 Call = Callable[[Any], Awaitable[Any]]
 
@@ -151,7 +154,7 @@ class AutoscalerServer:
 
     async def run(self) -> None:
         """Serve until cancelled. Raises CannotStart."""
-        server = grpc.aio.server()
+        server = grpc.aio.server(options=OPTIONS)
         handlers = {method: self._handler(method) for method in METHODS}
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
         self.port = self._listen(server)

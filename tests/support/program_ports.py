@@ -36,16 +36,19 @@ PORTS = [
     Port("all", "host-doctor-port", "/v1/hosts/a/bundles/b.tar.gz", "PUT"),
     Port("machine", "webhook-port", "/validate/machines"),
     Port("machine", "health-port", "/healthz", "GET", tls=False),
+    Port("insight", "insight-port", "/v1/events", tls=False),
+    Port("insight", "health-port", "/healthz", "GET", tls=False),
+    Port("captain", "health-port", "/healthz", "GET", tls=False),
 ]
 
 
 class ProgramPorts:
     """A program and its ports."""
 
-    def __init__(self, program: str, kubeconfig: Path, folder: Path, *more: str) -> None:
+    def __init__(self, program: str, folder: Path, *more: str) -> None:
         self.ports = {p.flag: free_port() for p in PORTS if p.program == program}
         flags = [f"--{flag}={port}" for flag, port in self.ports.items()]
-        command = [COMMAND, "run", program, f"--kubeconfig={kubeconfig}", "--no-lease"]
+        command = [COMMAND, "run", program]
         log = folder / f"{program}.log"
         self.daemon = Daemon(program, [*command, *flags, *more], log)
 

@@ -4,8 +4,10 @@ Errors of the network and of broken lines leave this module as KubeError or BadL
 """
 
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Protocol
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -19,12 +21,59 @@ PAGE = 500
 PAGE_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 
+LONGEST_LINE = 2**24
+"""Bytes. etcd stores 1.5 MiB for an object by default, and JSON escapes a byte with six."""
+
 ReadLine = Callable[[], Awaitable[bytes]]
 """Returns the next line of a watch, b"" at its end."""
 
 
 class BadLine(Exception):
     """A line of a watch is too long, or no event."""
+
+
+class ChunkReader(Protocol):
+    async def readany(self) -> bytes:
+        """Return what has arrived; wait if nothing has. b"" at the end."""
+        ...
+
+
+class LineReader:
+    """Lines of a response, without their ends and without empty ones.
+
+    aiohttp's own `readline` takes no line that is longer than its buffer, and a larger buffer for
+    each connection would cost memory where lines are short.
+    """
+
+    def __init__(self, content: ChunkReader) -> None:
+        self._content = content
+        self._lines: deque[bytes] = deque()
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    async def read(self) -> bytes:
+        """Return the next line, b"" at the end. Raises ValueError above LONGEST_LINE."""
+        while not self._lines:
+            chunk = await self._content.readany()
+            if not chunk:
+                return self._join()
+            self._take(chunk)
+        return self._lines.popleft()
+
+    def _take(self, chunk: bytes) -> None:
+        first, *others = chunk.split(b"\n")
+        self._parts.append(first)
+        self._size += len(first)
+        if self._size > LONGEST_LINE:
+            raise ValueError(f"it has more than {LONGEST_LINE} bytes")
+        if others:
+            self._lines.extend(line for line in (self._join(), *others[:-1]) if line)
+            self._parts, self._size = [others[-1]], len(others[-1])
+
+    def _join(self) -> bytes:
+        line = b"".join(self._parts)
+        self._parts, self._size = [], 0
+        return line
 
 
 class ListWatch:
@@ -98,8 +147,7 @@ class ListWatch:
         response = await self._kube.open("GET", self._path, query, timeout=limit)
         self._kube.watches.add(response)
         try:
-            # A line is bounded by the session's read buffer, see READ_BUFFER.
-            yield response.content.readline
+            yield LineReader(response.content).read
         except NETWORK_ERRORS as error:
             self._kube.outage.disconnected()
             text = f"{type(error).__name__}: {error}"

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 from kubenode.runtime.fence import write_seconds
 
 READ_BUFFER = 2**21
-"""Longest line of a watch in bytes, above etcd's usual limit of 1.5 MiB for one object."""
+"""Bytes that a connection buffers before it stops reading from its socket."""
 
 
 class Transport(Protocol):

@@ -17,6 +17,7 @@ from support.program_ports import PORTS, ProgramPorts, anyone
 from support.waiting import until
 
 from defender.dashboard.pages import PAGES
+from insight.site.pages import PAGES as INSIGHT_PAGES
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
@@ -111,9 +112,14 @@ def pod(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
     ]
     with ChartRights(control_plane):
         control_plane.kubectl("create", "serviceaccount", ACCOUNT, "-n", "default")
+        operator = f"--kubeconfig={control_plane.kubeconfig}", "--no-lease"
+        files = f"--sender-token-file={tokens}", f"--reader-token-file={tokens}"
+        database = f"--database-url=sqlite:///{folder}/insight.db"
         programs = {
-            "all": ProgramPorts("all", control_plane.kubeconfig, folder, *flags),
-            "machine": ProgramPorts("machine", control_plane.kubeconfig, folder),
+            "all": ProgramPorts("all", folder, *operator, *flags),
+            "machine": ProgramPorts("machine", folder, *operator),
+            "captain": ProgramPorts("captain", folder, *operator),
+            "insight": ProgramPorts("insight", folder, database, *files),
         }
         made = AnyPod(control_plane, programs)
         try:
@@ -131,7 +137,7 @@ def pod(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
 
 def listens(pod: AnyPod, program: str, flag: str) -> bool:
     try:
-        return pod.ask(program, flag, [("GET", "/healthz")])["GET /healthz"] == 200
+        return pod.ask(program, flag, [("GET", "/healthz")])["GET /healthz"] < 500
     except (OSError, HTTPException):
         return False
 
@@ -185,7 +191,18 @@ def test_an_admission_port_answers_reviews_and_nothing_else(pod: AnyPod, port: A
     assert set(answers.values()) <= {404, 405}
 
 
-@pytest.mark.parametrize("program", ["all", "machine"])
+@pytest.mark.parametrize("credential", CREDENTIALS)
+def test_insight_takes_and_shows_nothing(pod: AnyPod, credential: str) -> None:
+    pages = [page.path for page in INSIGHT_PAGES]
+    analyses = [f"/v1/{name}" for name in ("faults", "healing", "lemons", "incidents")]
+    shown = [*pages, *analyses, "/incidents/i", "/v1/incidents/i", "/csv/faults"]
+    requests = [("POST", "/v1/events"), ("POST", "/logout"), *(("GET", path) for path in shown)]
+    headers = pod.headers(credential, DEFENDER_AUDIENCE)
+    answers = pod.ask("insight", "insight-port", requests, headers, {})
+    assert {name: code for name, code in answers.items() if code not in (303, 401, 403)} == {}
+
+
+@pytest.mark.parametrize("program", ["all", "machine", "captain", "insight"])
 def test_a_health_port_is_read_only(pod: AnyPod, program: str) -> None:
     paths = ("/healthz", "/livez", "/readyz", "/metrics")
     writes = [(method, path) for path in paths for method in ("POST", "PUT", "DELETE")]

@@ -62,9 +62,14 @@ def programs(
     tokens.write_text("0123456789abcdef0123456789abcdef\n")
     doctor = f"--host-doctor-token-files={tokens}", f"--bundles={folder}"
     quick = f"--http-read-seconds={READ_SECONDS}"
+    operator = f"--kubeconfig={plane.kubeconfig}", "--no-lease", quick
+    database = f"--database-url=sqlite:///{folder}/insight.db"
+    credentials = f"--sender-token-file={tokens}", f"--reader-token-file={tokens}"
     found = {
-        "all": ProgramPorts("all", plane.kubeconfig, folder, quick, "--tls", *doctor),
-        "machine": ProgramPorts("machine", plane.kubeconfig, folder, quick),
+        "all": ProgramPorts("all", folder, *operator, "--tls", *doctor),
+        "machine": ProgramPorts("machine", folder, *operator),
+        "captain": ProgramPorts("captain", folder, *operator),
+        "insight": ProgramPorts("insight", folder, quick, database, *credentials),
     }
     try:
         for each in found.values():

@@ -14,9 +14,9 @@ from captain.members.controller import select_changed
 from captain.members.probe import (
     CountedList,
     CountMetadata,
-    MemberObservation,
+    MemberProbeResult,
     ResourceRule,
-    ServedResource,
+    ServedKind,
     clean_version,
     count_items,
     find_kinds,
@@ -44,7 +44,7 @@ from kubenode.runtime.kube.errors import (
 )
 
 NOW = datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
-OBSERVED = MemberObservation("v1.34.2", PAYLOAD_KINDS, 5120)
+OBSERVED = MemberProbeResult("v1.34.2", PAYLOAD_KINDS, 5120)
 
 
 def member(**status: Any) -> MemberCluster:
@@ -116,7 +116,7 @@ def test_an_unreachable_member_keeps_what_was_observed_last(reason: MemberReason
 
 
 def test_missing_kinds_are_named_with_a_remedy() -> None:
-    after = probed(member(), MemberObservation("v1", PAYLOAD_KINDS[:1], None))
+    after = probed(member(), MemberProbeResult("v1", PAYLOAD_KINDS[:1], None))
     assert conditions(after)["Installed"] == ("False", "KindsMissing")
     [installed] = [c for c in after.status.conditions if c.type == "Installed"]
     assert "MachineComponentSet" in installed.message and "kubenode install" in installed.message
@@ -124,7 +124,7 @@ def test_missing_kinds_are_named_with_a_remedy() -> None:
 
 
 def test_missing_rights_are_an_unreachable_member() -> None:
-    lacking = MemberObservation("v1", PAYLOAD_KINDS, 1, ("patch noderemediers",))
+    lacking = MemberProbeResult("v1", PAYLOAD_KINDS, 1, ("patch noderemediers",))
     after = probed(member(), lacking)
     assert after.status.phase == "Unreachable"
     [reach] = [c for c in after.status.conditions if c.type == "Reachable"]
@@ -141,7 +141,7 @@ def test_an_equal_outcome_writes_nothing_but_a_contact_now_and_then() -> None:
 
 
 def test_a_count_that_a_member_invents_is_bounded() -> None:
-    status = build_status(member(), MemberObservation("v1", PAYLOAD_KINDS, 10**30), NOW)
+    status = build_status(member(), MemberProbeResult("v1", PAYLOAD_KINDS, 10**30), NOW)
     assert status["machines"] == MAX_MACHINES
 
 
@@ -161,7 +161,7 @@ def test_a_version_is_short_and_printable() -> None:
 
 
 def test_kinds_are_those_that_the_member_serves() -> None:
-    served = [ServedResource("noderemediers", "NodeRemedier"), ServedResource("nodes", "Node")]
+    served = [ServedKind("noderemediers", "NodeRemedier"), ServedKind("nodes", "Node")]
     assert find_kinds(served) == ("NodeRemedier",)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from devtools.vocabulary import (
     BASELINE,
+    PACKAGES,
     ROOT,
     NameFinding,
     defined_names,
@@ -207,3 +208,8 @@ def test_no_option_grows_the_baseline(tmp_path: Path) -> None:
 def test_baseline_of_this_repository_is_sorted_and_reads_back() -> None:
     text = (ROOT / BASELINE).read_text()
     assert write_baseline(read_baseline(text)) == text
+
+
+def test_every_package_is_checked() -> None:
+    """A new package too."""
+    assert {each.parent.name for each in ROOT.glob("*/__init__.py")} <= {*PACKAGES}

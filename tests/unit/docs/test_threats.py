@@ -1,5 +1,7 @@
 """The threat model names for each threat the tests that show what holds."""
 
+import re
+
 from support.documented import ROOT
 from support.named_tests import NAMED, missing, rows
 
@@ -11,6 +13,11 @@ def test_every_test_that_is_named_is_there() -> None:
     assert missing(PAGE, ROOT) == []
     gone = "`tests/unit/docs/test_threats.py::test_gone`, `tests/unit/gone.py`"
     assert len(missing(gone, ROOT)) == 2
+
+
+def test_every_finding_of_the_review_has_a_threat() -> None:
+    named = set(re.findall(r"finding (\d+[ab]?)\b", "\n".join(THREATS)))
+    assert named == {"1a", "1b", *map(str, range(2, 20))}
 
 
 def test_every_threat_names_a_test() -> None:
