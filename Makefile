@@ -67,9 +67,10 @@ docs: $(READY) ## write what is generated: CRDs and docs/reference
 docs-site: $(READY) ## the documentation as a site, into dist/site; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict $(ARGS)
 
-picture: $(READY) ## take the pictures of the dashboard and of Insight (chromium)
+picture: $(READY) ## take the pictures of the dashboard, of Insight and of Captain (chromium)
 	PYTHONPATH=tests $(PY) -m support.dashboard_picture
 	PYTHONPATH=tests $(PY) -m support.insight_picture
+	PYTHONPATH=tests $(PY) -m support.captain_picture
 
 rules-test: $(READY) ## the library's own tests: timelines and what must come of them
 	$(VENV)/bin/kubenode rules test rules/library $(ARGS)

@@ -17,6 +17,7 @@ MACHINES: Final = ("agent", "machine", "defender", "kubenode/providers")
 VISITOR: Final = ("simulation", "insight", "remedy", "rules", "defender", "docs", "README.md")
 
 SUITES: Final[Mapping[str, tuple[str, ...]]] = {
+    "tests/e2e/captain": ("captain",),
     "tests/e2e/dashboard": ("defender", "remedy", "machine", "rules"),
     "tests/e2e/insight": ("insight", "simulation"),
     "tests/e2e/nodes": (*HEAL, "kubenode/providers"),

@@ -7,11 +7,9 @@ person is told who did what; otherwise the write is repeated.
 import logging
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from defender.dashboard.people import Person, Writers
 from defender.dashboard.views.pauses import OperatorAction
 from defender.dashboard.views.rollout import RolloutAction
 from defender.decision.pauses import CLUSTER, PausedScope, PauseOutcome
@@ -24,11 +22,7 @@ from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import (
     Conflict,
-    Forbidden,
     KubeError,
-    NotFound,
-    ServerUnreachable,
-    Unauthorized,
 )
 from kubenode.runtime.rollout_control import (
     PauseNotObserved,
@@ -37,6 +31,8 @@ from kubenode.runtime.rollout_control import (
     undo_rollout,
     write_spec,
 )
+from kubenode.runtime.site.outcomes import ActionOutcome, describe_failure
+from kubenode.runtime.site.people import Person, Writers
 
 audit = logging.getLogger("defender.dashboard.audit")
 
@@ -53,14 +49,6 @@ OUTCOME_TEXTS = {
     "Close": ("Closed", "what it holds is given back, and it ends as Failed"),
 }
 """By decision, what was done and what follows."""
-
-
-@dataclass(frozen=True, slots=True)
-class ActionOutcome:
-    """Outcome of an act. good: False if nothing was written; `text` then says why."""
-
-    text: str
-    good: bool = True
 
 
 class OperatorActions:
@@ -234,25 +222,3 @@ def describe_resume(scope: PausedScope, written: list[PauseEdit]) -> ActionOutco
         )
     remark = "" if scope == CLUSTER else " What a wider pause stops stays stopped."
     return ActionOutcome(f"{scope} is resumed: what waited asks again, within the limits.{remark}")
-
-
-def describe_failure(error: KubeError, who: Person) -> str:
-    match error:
-        case Forbidden():
-            return f"The API server does not let {who.name} do this: {error.message}"
-        case Unauthorized():
-            return "The API server does not know you any more: log in again."
-        case NotFound():
-            return "It is not there any more: somebody has deleted it."
-        case ServerUnreachable():
-            return (
-                "The API server did not answer: it may have happened or not."
-                " See below before you press again."
-            )
-        case _ if "failed calling webhook" in error.message:
-            return (
-                "Nothing was written: a word needs a name, and the webhook that signs words did not"
-                " answer. Is the remedy operator up?"
-            )
-        case _:
-            return f"The API server refused it: {error.message or error}"

@@ -1,10 +1,8 @@
 """The pages: their names, live parts, and the parameters of their addresses."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from defender.dashboard.fleet import zones
-from defender.dashboard.render import PagePart, View
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import (
     breakers,
@@ -21,35 +19,8 @@ from defender.dashboard.views import (
     would_have,
 )
 from defender.dashboard.views.attention import first_glance
-
-Params = Mapping[str, str]
-LONGEST_PARAM = 317
-
-
-@dataclass(frozen=True, slots=True)
-class DashboardPage:
-    """One page.
-
-    path: the route. Its parameters and those of `asks` are passed to `build`.
-    place: the menu entry to which it belongs.
-    build: returns the live parts, None if there is no such page.
-    """
-
-    name: str
-    title: str
-    path: str
-    build: Callable[[Scene, Params], View | None]
-    asks: tuple[str, ...] = ()
-    place: str = ""
-
-    @property
-    def template(self) -> str:
-        return f"{self.name}.html"
-
-    def read(self, query: Mapping[str, str], path: Mapping[str, str]) -> dict[str, str]:
-        """Return the parameters for `build`, bounded in length."""
-        params = {name: query[name] for name in self.asks if query.get(name)}
-        return {k: v[:LONGEST_PARAM] for k, v in (params | dict(path)).items()}
+from kubenode.runtime.site.live_site import Params, SitePage
+from kubenode.runtime.site.parts import PagePart, View
 
 
 def _fleet(scene: Scene, params: Params) -> View:
@@ -118,21 +89,20 @@ def _pauses(scene: Scene, params: Params) -> View:
     return pauses.view(scene)
 
 
-PAGES = (
-    DashboardPage("fleet", "Fleet", "/", _fleet, ("hours",), place="fleet"),
-    DashboardPage("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
-    DashboardPage("zone", "Zone", "/zone", _zone, ("zone", "page", "hours"), place="fleet"),
-    DashboardPage("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
-    DashboardPage("node", "Node", "/nodes/{name}", _node, ("hours",), place="fleet"),
-    DashboardPage("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
-    DashboardPage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
-    DashboardPage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
-    DashboardPage("job", "Job", "/jobs/{name}", _job, place="jobs"),
-    DashboardPage("rules", "Rules", "/rules", rules.view, rules.FILTERS, place="rules"),
-    DashboardPage("rule", "Rule", "/rules/{name}", _rule, ("hours",), place="rules"),
-    DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
-    DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
-    DashboardPage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
-    DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
+PAGES: tuple[SitePage[Scene], ...] = (
+    SitePage("fleet", "Fleet", "/", _fleet, ("hours",), place="fleet"),
+    SitePage("rack", "Rack", "/rack", _rack, ("zone", "rack", "page"), place="fleet"),
+    SitePage("zone", "Zone", "/zone", _zone, ("zone", "page", "hours"), place="fleet"),
+    SitePage("nodes", "Nodes", "/nodes", _nodes, ("q",), place="fleet"),
+    SitePage("node", "Node", "/nodes/{name}", _node, ("hours",), place="fleet"),
+    SitePage("budgets", "Budgets", "/budgets", _budgets, ("limit",), place="budgets"),
+    SitePage("breakers", "Breakers", "/breakers", _breakers, place="breakers"),
+    SitePage("jobs", "Jobs", "/jobs", jobs.view, jobs.FILTERS, place="jobs"),
+    SitePage("job", "Job", "/jobs/{name}", _job, place="jobs"),
+    SitePage("rules", "Rules", "/rules", rules.view, rules.FILTERS, place="rules"),
+    SitePage("rule", "Rule", "/rules/{name}", _rule, ("hours",), place="rules"),
+    SitePage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
+    SitePage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
+    SitePage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
+    SitePage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
-MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

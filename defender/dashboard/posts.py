@@ -1,111 +1,24 @@
-"""Handlers of posts: login, logout and decisions. Every post needs the token of its form."""
+"""Handlers of posts: pauses and decisions. Every post needs the token of its form."""
 
-import logging
-from collections.abc import Awaitable, Callable
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from defender.dashboard.acts import ActionOutcome, OperatorActions
+from defender.dashboard.acts import OperatorActions
 from defender.dashboard.app import Site
-from defender.dashboard.doors import Visit
 from defender.dashboard.forms import sentence, wanted_pause
-from defender.dashboard.people import Person
+from defender.dashboard.rights import Rights
 from defender.dashboard.views.rollout import RolloutAction
 from defender.decision.pauses import PausedScope, describe_unmatched, read_scope
 from kubenode.api.decisions import DECISIONS, Decision
 from kubenode.runtime.clock import Clock
-from kubenode.runtime.kube.reviews import Unverified
-from kubenode.runtime.site.attempts import LoginAttempts
-from kubenode.runtime.site.browser import WebRefusal, form, from_here, inner_path, root
-from kubenode.runtime.site.seals import CookieTooLong
+from kubenode.runtime.site.browser import WebRefusal, root
+from kubenode.runtime.site.outcomes import ActionOutcome
+from kubenode.runtime.site.visitors import Visit
 
-audit = logging.getLogger("defender.dashboard.audit")
-
-FORGED = (
-    "The form did not come from a page of this dashboard that is open now: open the page anew and"
-    " send it from there."
-)
 Fields = dict[str, str]
-Post = Callable[[Request, Visit, Fields], Awaitable[Response]]
-
-
-class Entrance:
-    """Login and logout."""
-
-    def __init__(self, site: Site, attempts: LoginAttempts) -> None:
-        self._site, self._attempts = site, attempts
-
-    def routes(self) -> list[Route]:
-        return [
-            Route("/login", self._shown, methods=["GET"]),
-            Route("/login", self._enter, methods=["POST"]),
-            Route("/logout", posted(self._site, self._leave), methods=["POST"]),
-        ]
-
-    async def _shown(self, request: Request) -> Response:
-        return self._page(request, request.query_params.get("link", "")[:200])
-
-    def _page(
-        self, request: Request, link: str = "", problem: str = "", code: int = 200, to: str = ""
-    ) -> Response:
-        title = "Open the dashboard" if link else "Log in"
-        to = to or request.query_params.get("to", "")
-        return self._site.plain(
-            request, "login.html", code, title=title, link=link, problem=problem, to=inner_path(to)
-        )
-
-    async def _enter(self, request: Request) -> Response:
-        site, address = self._site, self._site.doors.address(request)
-        try:
-            if not from_here(request):
-                raise WebRefusal(403, FORGED)
-            fields = await form(request)
-        except WebRefusal as refused:
-            return site.refused(request, refused)
-        to = inner_path(fields.get("to", ""))
-        if wait := self._attempts.wait(address, site.clock.monotonic()):
-            text = f"Too many attempts failed: try again in {wait:.0f} s."
-            response = self._page(request, "", text, 429, to)
-            response.headers["Retry-After"] = f"{wait:.0f}"
-            return response
-        try:
-            person = await self._person(fields)
-        except Unverified as error:
-            return self._page(request, "", f"Nobody can log in now: {error}", 503, to)
-        if person is None:
-            self._attempts.failed(address, site.clock.monotonic())
-            audit.warning("login refused", extra={"address": address})
-            text = (
-                "This address lets nobody in: it belongs to a program that has ended."
-                if fields.get("link")
-                else "The API server does not know this token, or it has expired: make a new one."
-            )
-            return self._page(request, "", text, 401, to)
-        response = RedirectResponse(root(request) + to, 303)
-        try:
-            site.doors.remember(response, person, self._site.doors.secure(request))
-        except CookieTooLong:
-            text = (
-                "This token is too long for a cookie: use one of a service account,"
-                " as `kubectl create token` makes it."
-            )
-            return self._page(request, "", text, 400, to)
-        audit.info("logged in", extra={"who": person.name, "via": person.via.value})
-        return response
-
-    async def _person(self, fields: Fields) -> Person | None:
-        if fields.get("link"):
-            return self._site.doors.with_link(fields["link"])
-        return await self._site.doors.with_token(fields.get("token", "").strip())
-
-    async def _leave(self, request: Request, visit: Visit, fields: Fields) -> Response:
-        response = RedirectResponse(f"{root(request)}/login", 303)
-        self._site.doors.forget(response, visit.session, self._site.doors.secure(request))
-        audit.info("logged out", extra={"who": visit.person.name})
-        return response
 
 
 class FormHandlers:
@@ -117,13 +30,13 @@ class FormHandlers:
     def routes(self) -> list[Route]:
         site = self._site
         return [
-            Route("/pauses", posted(site, self._pause), methods=["POST"]),
-            Route("/pauses/resume", posted(site, self._resume), methods=["POST"]),
-            Route("/jobs/{name}/decide", posted(site, self._decide), methods=["POST"]),
-            Route("/rollouts/{name}/act", posted(site, self._roll), methods=["POST"]),
+            Route("/pauses", site.posted(self._pause), methods=["POST"]),
+            Route("/pauses/resume", site.posted(self._resume), methods=["POST"]),
+            Route("/jobs/{name}/decide", site.posted(self._decide), methods=["POST"]),
+            Route("/rollouts/{name}/act", site.posted(self._roll), methods=["POST"]),
         ]
 
-    async def _pause(self, request: Request, visit: Visit, fields: Fields) -> Response:
+    async def _pause(self, request: Request, visit: Visit[Rights], fields: Fields) -> Response:
         _require(visit.rights.pause, "patch defenderpolicies", visit)
         try:
             scope, wanted = wanted_pause(fields, visit.person.name, self._clock.now())
@@ -141,11 +54,11 @@ class FormHandlers:
         """Return why a pause of the scope would pause nothing, "" if nodes are in it, or if nodes
         are not all read yet: a pause must be possible then.
         """
-        scene = self._site.board.scene()
+        scene = self._site.scenes.scene()
         labels = {name: node.metadata.labels for name, node in scene.nodes.items()}
         return describe_unmatched(scope, labels) if scene.loaded else ""
 
-    async def _resume(self, request: Request, visit: Visit, fields: Fields) -> Response:
+    async def _resume(self, request: Request, visit: Visit[Rights], fields: Fields) -> Response:
         _require(visit.rights.pause, "patch defenderpolicies", visit)
         try:
             scope = read_scope(fields.get("scope", ""))
@@ -153,7 +66,7 @@ class FormHandlers:
             raise WebRefusal(400, str(error)) from None
         return self._redirect(request, "/pauses", await self._acts.resume(visit.person, scope))
 
-    async def _decide(self, request: Request, visit: Visit, fields: Fields) -> Response:
+    async def _decide(self, request: Request, visit: Visit[Rights], fields: Fields) -> Response:
         _require(visit.rights.decide, "patch remedyoperationjobs", visit)
         name, count_text = request.path_params["name"], fields.get("seen", "")
         choices: dict[str, Decision] = {word: word for word in DECISIONS}
@@ -164,7 +77,7 @@ class FormHandlers:
         done = await self._acts.decide(visit.person, name, decision, note, int(count_text[:4]))
         return self._redirect(request, f"/jobs/{quote(name)}", done)
 
-    async def _roll(self, request: Request, visit: Visit, fields: Fields) -> Response:
+    async def _roll(self, request: Request, visit: Visit[Rights], fields: Fields) -> Response:
         _require(visit.rights.roll, "patch machinecomponentsets", visit)
         name, action = request.path_params["name"], fields.get("action", "")
         if action not in list(RolloutAction):
@@ -175,27 +88,14 @@ class FormHandlers:
 
     def _redirect(self, request: Request, path: str, done: ActionOutcome) -> Response:
         """Redirect to the page that shows the outcome, with a message that it shows once."""
-        self._site.board.touch()
+        self._site.scenes.touch()
         response = RedirectResponse(f"{root(request)}{path}", 303)
         self._site.doors.tell(response, done.text, done.good, self._site.doors.secure(request))
         return response
 
 
-def _require(right: bool, which: str, visit: Visit) -> None:
+def _require(right: bool, which: str, visit: Visit[Rights]) -> None:
     if not right:
         raise WebRefusal(
             403, f"{visit.person.name} may not do this: it takes the right to {which}."
         )
-
-
-def posted(site: Site, post: Post) -> Callable[[Request], Awaitable[Response]]:
-    """Return the handler restricted to valid forms of known people."""
-
-    async def checked(request: Request, visit: Visit) -> Response:
-        fields = await form(request)
-        shown = fields.get("form_token", "")
-        if not from_here(request) or not site.doors.form_token_fits(visit.session, shown):
-            raise WebRefusal(403, FORGED)
-        return await post(request, visit, fields)
-
-    return site.known(checked)

@@ -1,28 +1,13 @@
 """Render view models as HTML. A model names its own template."""
 
-from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Protocol
-
-from markupsafe import Markup
+from typing import Any
 
 from defender.dashboard.node_state import OF_LETTER, NodeDisplayState
 from defender.decision.pauses import describe_scope
 from kubenode.runtime.site.environment import site_environment
 from kubenode.runtime.site.links import incident_url
-
-
-class PagePart(Protocol):
-    """One part of a page. A part with the same `key` replaces it in place."""
-
-    template: ClassVar[str]
-
-    @property
-    def key(self) -> str: ...
-
-
-View = Mapping[str, Sequence[PagePart]]
-"""The live parts of a page by the name of their slot, in order."""
+from kubenode.runtime.site.parts import PagePart
 
 
 class Renderer:
@@ -44,11 +29,6 @@ class Renderer:
 
     def page(self, template: str, **given: Any) -> str:
         return self._env.get_template(template).render(**given)
-
-
-def safe(html: str) -> Markup:
-    """Mark the output of `part` as safe, for the page that contains it."""
-    return Markup(html)
 
 
 def letter_of(state: str) -> str:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kubenode.cli.dashboard_settings import DASHBOARD, DashboardFlags
 from kubenode.cli.member_app import MEMBERS_NAMESPACE
-from kubenode.cli.settings import Central
 from kubenode.runtime.settings_model import LOGS, port, setting
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ MEMBERS = "Member clusters"
 
 
 @dataclass(frozen=True)
-class CaptainFlags(Central):
+class CaptainFlags(DashboardFlags):
     """Settings of `kubenode run captain`."""
 
     health_port: int = port(
@@ -37,6 +37,15 @@ class CaptainFlags(Central):
         metavar="NAME",
         min_length=1,
         max_length=63,
+    )
+    tls_cert_file: str | None = setting(
+        None, "File with the certificate for HTTPS of the dashboard.", DASHBOARD, metavar="FILE"
+    )
+    tls_key_file: str | None = setting(
+        None, "File with the private key of --tls-cert-file.", DASHBOARD, metavar="FILE"
+    )
+    plain_http: bool = setting(
+        False, "Serve other hosts without TLS, where a service mesh encrypts.", DASHBOARD
     )
 
     @property

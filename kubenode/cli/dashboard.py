@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
-from defender.dashboard.people import Proxy, Writers, networks
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender
-from kubenode.cli.defender_settings import ApiFlags, DashboardFlags
-from kubenode.cli.settings import local, path_of
+from kubenode.cli.dashboard_proxy import check_encryption, proxy_of
+from kubenode.cli.defender_settings import ApiFlags
+from kubenode.cli.settings import path_of
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as
-from kubenode.runtime.process import CannotStart, Part
+from kubenode.runtime.process import Part
+from kubenode.runtime.site.people import Writers
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.files import FileKeeper, PemFiles
 
@@ -26,12 +26,11 @@ def check_dashboard(settings: ApiFlags, *, encrypted: bool) -> None:
     if settings.dashboard_port is None:
         return
     proxy_of(settings)
-    if not (local(settings.dashboard_address) or encrypted or settings.plain_http):
-        raise CannotStart(
-            f"--dashboard-address {settings.dashboard_address}: others than this host reach it, and"
-            " tokens would be sent in the clear: give --tls or --tls-cert-file, or --plain-http"
-            " where a mesh or a proxy beside us encrypts"
-        )
+    check_encryption(
+        settings.dashboard_address,
+        encrypted=encrypted or settings.plain_http,
+        remedy="--tls or --tls-cert-file",
+    )
 
 
 def dashboard_parts(
@@ -75,48 +74,3 @@ def dashboard_parts(
         keeper = FileKeeper(clock, context, files)
         keeper.start("--tls-cert-file and --tls-key-file")
         yield keeper
-
-
-def proxy_of(settings: DashboardFlags) -> Proxy:
-    """Return the reverse proxy that the settings trust. Raises CannotStart for unsafe settings."""
-    named = settings.dashboard_proxy_addresses
-    try:
-        within = networks(tuple(each.strip() for each in named.split(",") if each.strip()))
-    except ValueError as error:
-        raise CannotStart(
-            f"--dashboard-proxy-addresses {named}: {error}; write addresses or networks like"
-            " 10.0.0.0/24, commas between"
-        ) from error
-    if settings.dashboard_user_header and not within:
-        raise CannotStart(
-            "--dashboard-user-header would be believed of whoever sends it: say with"
-            " --dashboard-proxy-addresses where the proxy speaks from"
-        )
-    if settings.dashboard_user_prefix.startswith("system:"):
-        raise CannotStart("--dashboard-user-prefix: system: is for parts of Kubernetes, not people")
-    secret = _secret(settings.dashboard_proxy_secret_file)
-    if settings.dashboard_user_header and not (secret or all(n.is_loopback for n in within)):
-        raise CannotStart(
-            f"--dashboard-proxy-addresses {named}: whoever sends from there is whom they name: give"
-            " --dashboard-proxy-secret-file, whose secret the proxy sends in X-Proxy-Secret,"
-            " or only addresses of loopback"
-        )
-    return Proxy(
-        user=settings.dashboard_user_header,
-        groups=settings.dashboard_groups_header,
-        within=within,
-        secret=secret,
-        prefix=settings.dashboard_user_prefix,
-    )
-
-
-def _secret(file: str | None) -> str:
-    if file is None:
-        return ""
-    try:
-        secret = Path(file).read_text().strip()
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"--dashboard-proxy-secret-file {file}: not readable: {error}") from None
-    if not secret:
-        raise CannotStart(f"--dashboard-proxy-secret-file {file}: it is empty: write a secret")
-    return secret

@@ -4,6 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kubenode.cli.dashboard_settings import DashboardFlags
 from kubenode.cli.settings import CLUSTER_NAME, InsightLinkFlags, entries, pem_files
 from kubenode.runtime.settings_model import LOGS, port, setting
 
@@ -11,10 +12,8 @@ if TYPE_CHECKING:
     from defender.webhook.callers import Callers
     from kubenode.runtime.tls.files import PemFiles
 
-HEADER = "^[A-Za-z0-9-]*$"
 API = "Kube Defender's API"
 GUARD = "Guard of acts of others"
-DASHBOARD = "Dashboard"
 REDIS = "Redis"
 
 
@@ -23,54 +22,7 @@ def _check_address(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class DashboardFlags(InsightLinkFlags):
-    """Settings of Kube Defender's dashboard, for programs that run Kube Defender."""
-
-    dashboard_port: int | None = port(
-        None, "Port of the dashboard; 0 selects a free port; default: no dashboard.", DASHBOARD
-    )
-    dashboard_address: str = setting(
-        "127.0.0.1", "Address of the dashboard; default 127.0.0.1.", DASHBOARD, metavar="ADDRESS"
-    )
-    dashboard_key_file: str | None = setting(
-        None,
-        "File with the key that seals cookies of the dashboard; shared by replicas.",
-        DASHBOARD,
-        metavar="FILE",
-    )
-    dashboard_user_header: str = setting(
-        "",
-        "Header in which a reverse proxy names the authenticated user.",
-        DASHBOARD,
-        metavar="HEADER",
-        pattern=HEADER,
-    )
-    dashboard_groups_header: str = setting(
-        "",
-        "Header in which the reverse proxy names the groups of the user.",
-        DASHBOARD,
-        metavar="HEADER",
-        pattern=HEADER,
-    )
-    dashboard_proxy_addresses: str = setting(
-        "", "Addresses of the reverse proxy.", DASHBOARD, metavar="NETWORK,..."
-    )
-    dashboard_proxy_secret_file: str | None = setting(
-        None,
-        "File with the secret that the reverse proxy sends in the header X-Proxy-Secret.",
-        DASHBOARD,
-        metavar="FILE",
-    )
-    dashboard_user_prefix: str = setting(
-        "",
-        "Prefix of the users and groups that the reverse proxy names, such as oidc:",
-        DASHBOARD,
-        metavar="PREFIX",
-    )
-
-
-@dataclass(frozen=True)
-class ApiFlags(DashboardFlags):
+class ApiFlags(DashboardFlags, InsightLinkFlags):
     """Settings of Kube Defender's API and admission webhook, for programs that run it."""
 
     listen_address: str = setting(

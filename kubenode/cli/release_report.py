@@ -18,10 +18,11 @@ from kubenode.api.v1alpha1.release import (
 )
 from kubenode.cli.cluster import connected, require_crds
 from kubenode.cli.options import Listing, ReportFormat
-from kubenode.cli.release_control import PLURAL, read_release
+from kubenode.cli.release_control import read_release
 from kubenode.cli.tables import show, show_report
 from kubenode.runtime.kube.lists import decoded
 from kubenode.runtime.kube.paths import custom
+from kubenode.runtime.release_control import PLURAL
 
 COLUMNS = {
     "RELEASE": "name",

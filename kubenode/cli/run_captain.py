@@ -2,6 +2,7 @@
 
 from captain.operator import Captain
 from kubenode.cli.captain_settings import CaptainFlags
+from kubenode.cli.captain_site import build_site_parts, check_site
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
 from kubenode.cli.run import Flags, ProgramContext, standing
@@ -13,6 +14,7 @@ CAPTAIN_KINDS = frozenset({"memberclusters", "releasepipelines", "releases"})
 def captain(flags: Flags) -> None:
     with explained():
         settings = load_program(CaptainFlags, flags)
+        check_site(settings)
     run(_captain(settings))
 
 
@@ -21,7 +23,8 @@ async def _captain(settings: CaptainFlags) -> None:
         await require_crds(ground.kube, CAPTAIN_KINDS)
         operator = build_captain(ground, settings)
         try:
-            await ground.serve(operator.parts, operator.ground)
+            site = build_site_parts(operator, ground.kube, ground.clock, settings)
+            await ground.serve(operator.parts, [*operator.ground, *site])
         finally:
             await operator.close()
 

@@ -13,7 +13,6 @@ from datetime import timedelta
 
 from prometheus_client import CollectorRegistry
 
-from defender.dashboard.people import Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.service import Defender, DefenderSettings
@@ -28,6 +27,7 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.informer import Informer
 from kubenode.runtime.kube.informers import Informers
 from kubenode.runtime.process import Part
+from kubenode.runtime.site.people import Writers
 from kubenode.runtime.stream.derivation import StreamIdentity
 from kubenode.runtime.stream.exporter import StreamExporter
 from machine.operator import MachineOperator

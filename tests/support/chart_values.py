@@ -30,7 +30,15 @@ EVERYTHING: Object = {
         "tokensSecret": "insight-tokens",
         "certificateSecret": "insight-tls",
     },
-    "captain": {"enabled": True, "settings": {"member_probe_seconds": 30}},
+    "captain": {
+        "enabled": True,
+        "settings": {"member_probe_seconds": 30},
+        "dashboard": {
+            "enabled": True,
+            "keySecret": "captain-key",
+            "certificateSecret": "captain-tls",
+        },
+    },
     "agent": {"enabled": True, "config": 'log_level = "debug"\n'},
     "rules": {"packs": ["storage", "gpu"], "mode": "DryRun"},
     "ruleAuthors": {

@@ -9,17 +9,17 @@ from prometheus_client import CollectorRegistry
 from support.remedy_hand import NOWHERE
 from support.running import running, until
 
-from defender.dashboard.people import IdentityProvider, Writers
 from defender.dashboard.server import Dashboard, DashboardSettings
 from defender.server.auth.gate import open_gate
-from defender.server.auth.identity import Identity
 from defender.service import Defender, DefenderSettings
 from kubenode.cli.cluster import crds
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.fence import AlwaysLeader
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.kube.plain import PlainTransport
 from kubenode.runtime.process import serve
+from kubenode.runtime.site.people import IdentityProvider, Writers
 from simulation.apiserver import EmbeddedApiServer
 
 LINK = "let-me-in"

@@ -377,6 +377,23 @@ spec:
 {{- end }}
 {{- end }}
 
+{{/* Flags of Captain's pages: captain.dashboard of the values. */}}
+{{- define "kubenode.captainArgs" }}
+{{- if .enabled }}
+- --dashboard-address=0.0.0.0
+- --dashboard-port=8091
+{{- if .keySecret }}
+- --dashboard-key-file=/etc/kubenode/dashboard/key
+{{- end }}
+{{- if .certificateSecret }}
+- --tls-cert-file=/etc/kubenode/certificate/tls.crt
+- --tls-key-file=/etc/kubenode/certificate/tls.key
+{{- else }}
+- --plain-http
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "kubenode.crdHook" }}
     helm.sh/hook: pre-upgrade
     helm.sh/hook-weight: {{ . | quote }}

@@ -6,15 +6,14 @@ from datetime import datetime
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.decision.breaker.step import BreakerTimes, half_opens_at, quota
 from defender.decision.breaker.watch import BreakerWatch
 from defender.decision.census import CLUSTER
 from kubenode.api.duration import format_duration
 from kubenode.api.names import list_first
 from kubenode.api.v1alpha1.defenderpolicy import Breaker, BreakerState
+from kubenode.runtime.site.parts import PagePart, Summary
 
 MOST = 200
 HISTORY = 30

@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.decision.budgets import LimitBudget, budgets
 from defender.decision.limits.handler import LimitHandler
 from defender.decision.limits.table import BY_NAME, DISPLAYED
 from defender.decision.policies import LoadedPolicy
 from kubenode.api.v1alpha1.defenderpolicy import DefenderPolicySpec, Limit, LimitScope
+from kubenode.runtime.site.parts import PagePart
 
 SHOWN = 12
 """Scopes of one limit to show, unless all are requested."""

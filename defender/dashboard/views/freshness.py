@@ -1,17 +1,7 @@
 """Whether the displayed data is current, shown on every page. Pure."""
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from defender.dashboard.scene import Scene
-
-
-@dataclass(frozen=True, slots=True)
-class Warn:
-    template: ClassVar[str] = "parts/warn.html"
-    key: str
-    text: str
-    then: str
+from kubenode.runtime.site.parts import Warn
 
 
 def freshness(scene: Scene) -> list[Warn]:

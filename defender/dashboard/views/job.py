@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from defender.dashboard.node_state import of_job
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, hold_sentence
 from defender.dashboard.views.jobs import rung_of
@@ -15,6 +14,7 @@ from defender.decision.queue.entry import QueuePlace
 from kubenode.api.decisions import STARTED_BY, Decision, hears
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.site.parts import PagePart
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ from datetime import datetime
 from typing import ClassVar
 
 from defender.dashboard.node_state import ZONE, NodeDisplayState, of_job
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.decision.jobs import ObservedJob
 from defender.overview.evidence import describe_fault
 from defender.overview.situation import waits_for_person
 from kubenode.api.v1alpha1.remedyoperationjob import JobPhase
+from kubenode.runtime.site.parts import PagePart, Summary
 
 MOST = 200
 SHOWS = {"open": "Open", "person": "Waiting for a person", "held": "Held", "closed": "Closed"}

@@ -8,11 +8,9 @@ from typing import ClassVar
 from defender.dashboard.fleet import Counts, count
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import POOL, Cell, NodeDisplayState, born, leading
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.job import hold_of, moments
 from defender.dashboard.views.jobs import JobRow, row_of
-from defender.dashboard.views.summary import Summary
 from defender.decision.census import CensusMember
 from defender.decision.ledger import LedgerPermit
 from defender.decision.policies import covering
@@ -23,6 +21,7 @@ from kubenode.api.v1alpha1 import Ask, Disruption, Operation
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.hosttime import as_written
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.site.parts import PagePart, Summary
 
 PAGE = 200
 RECENT = 8

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.decision.pauses import is_expired, scope_of
 from kubenode.api.v1alpha1.defenderpolicy import Pause
+from kubenode.runtime.site.parts import PagePart, Summary
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from defender.dashboard.fleet import columns, draw_states
 from defender.dashboard.machine import AssignedView, InstalledView, RolloutMachine
 from defender.dashboard.natural import natural
-from defender.dashboard.render import PagePart
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
 from defender.dashboard.views.rollouts import RolloutRow, row_of
 from kubenode.api.rollouts import STICKY, RevisionNames, choose_undo
+from kubenode.runtime.site.grid import columns, draw_states
+from kubenode.runtime.site.parts import PagePart
 
 MOST_ROWS = 200
 ENDED_STATES = ("Failed", "RolledBack", "Unhealthy", "DriftFight")

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import PagePart
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.overview.notices import has_stopped, stop_reason
+from kubenode.runtime.site.parts import PagePart, Summary
 
 MOST, MOST_NAMED = 1000, 10
 AT_WORK = ("Staging", "Updating", "Inspecting", "Baking", "RollingBack")

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import jobs
 from defender.dashboard.views.rules import RuleRow, row_of
 from defender.overview.evidence import describe_evidence, describe_rung
+from kubenode.runtime.site.parts import PagePart
 
 MOST_JOBS = 20
 

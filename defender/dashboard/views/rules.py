@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-from defender.dashboard.render import PagePart
 from defender.dashboard.rule import RuleView
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.decision.jobs import ObservedJob
 from defender.overview.evidence import describe_evidence, describe_fault
 from defender.overview.situation import waits_for_person
+from kubenode.runtime.site.parts import PagePart, Summary
 
 SHOWS = {
     "active": "Matching, with jobs, in trouble",

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import ClassVar
 
 from defender.dashboard.natural import natural
-from defender.dashboard.render import PagePart
 from defender.dashboard.scene import Scene
-from defender.dashboard.views.summary import Summary
 from defender.overview.records import DryRunView, WouldHaveView
 from kubenode.api.step_text import GRANTED_VERDICT, NO_PERMIT_VERDICT
+from kubenode.runtime.site.parts import PagePart, Summary
 
 MOST, MOST_NODES = 1000, 8
 GRANTED_VERDICTS = (GRANTED_VERDICT, NO_PERMIT_VERDICT)

@@ -13,19 +13,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from defender.server.auth.identity import (
-    AUTHENTICATED,
-    LOOPBACK,
-    TOKEN_FILE,
-    Identity,
-    Proof,
-    Right,
-    without_review,
-)
-from defender.server.auth.reviews import AccessReviews
+from defender.server.auth.rights import LOOPBACK, TOKEN_FILE, without_review
 from kubenode.api.base import GROUP
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.access_reviews import AccessReviews
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.identity import AUTHENTICATED, Identity, Proof, Right
 from kubenode.runtime.kube.reviews import Unverified
 from kubenode.runtime.tls.peer import Peer
 

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 
 from defender.server.auth.gate import RequestAuthenticator
-from defender.server.auth.identity import Identity, Proof
 from defender.server.http.failures import HttpRefusal
 from kubenode.runtime.bearer import bearer_token
 from kubenode.runtime.httplimits import TooLong, read_body
+from kubenode.runtime.kube.identity import Identity, Proof
 from kubenode.runtime.tls.peer import SCOPE_KEY
 
 LONGEST_ASK = 2**16

@@ -14,11 +14,12 @@ from typing import Protocol
 
 from defender.client import Permits
 from defender.server.auth.gate import RequestAuthenticator
-from defender.server.auth.identity import ASK_ANY, RELEASE_ANY, Identity, Proof
+from defender.server.auth.rights import ASK_ANY, RELEASE_ANY
 from defender.server.http.failures import HttpRefusal
 from defender.webhook.acts import USER
 from kubenode.api.v1alpha1 import Ask
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.kube.identity import Identity, Proof
 
 LONGEST_USER = 512
 

@@ -10,7 +10,7 @@ from starlette.responses import JSONResponse, Response
 from defender.answers import Done
 from defender.client import Permits
 from defender.server.auth.gate import RequestAuthenticator
-from defender.server.auth.identity import ASKS, PERMITS, Identity
+from defender.server.auth.rights import ASKS, PERMITS
 from defender.server.http.admission import body_of, to
 from defender.server.http.failures import HttpRefusal, failures
 from defender.server.http.owners import Owners, PermitOwnership
@@ -18,6 +18,7 @@ from defender.server.http.streams import Streams
 from defender.webhook.acts import USER
 from kubenode.api.problems import problems
 from kubenode.api.v1alpha1 import Ask, Verdict
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.telemetry.places import TRACEPARENT, read
 from kubenode.runtime.telemetry.tracing import within
 

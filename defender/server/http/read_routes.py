@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from defender.answers import Breakers, Explanation, Preview, Queue, Status
 from defender.decision.requests import PAGE, RequestsPage
 from defender.server.auth.gate import RequestAuthenticator
-from defender.server.auth.identity import PERMITS
+from defender.server.auth.rights import PERMITS
 from defender.server.http.admission import to
 from defender.server.http.failures import HttpRefusal, failures
 from defender.server.http.shown import StatusSource

@@ -4,8 +4,6 @@ Templates escape every value and mark none as safe, and the Content-Security-Pol
 might pass.
 """
 
-from pathlib import Path
-
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from starlette.staticfiles import StaticFiles
 
@@ -30,6 +28,6 @@ def site_environment(package: str) -> Environment:
     return environment
 
 
-def site_assets(own: Path | None = None) -> StaticFiles:
-    """Return the shared assets, and those in the folder `own`."""
-    return StaticFiles(directory=own, packages=[(SHARED, "static")])
+def site_assets() -> StaticFiles:
+    """Return the assets that all sites share."""
+    return StaticFiles(packages=[(SHARED, "static")])

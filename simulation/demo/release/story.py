@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterator
 from kubenode.api.v1alpha1 import MemberCluster, Release, ReleasePipeline
 from kubenode.api.v1alpha1.membercluster import MemberPhase
 from kubenode.api.v1alpha1.release import (
-    ApprovalSubject,
     ClusterPhase,
     PayloadObject,
     ReleasePhase,
     ReleaseState,
     ReleaseStatus,
 )
-from kubenode.cli.release_control import add_approval
 from kubenode.cli.release_start import StartRequest, build_release
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
-from kubenode.runtime.kube.errors import Conflict
 from kubenode.runtime.kube.lists import decoded
+from kubenode.runtime.release_control import ReleaseObjection, approve_stage
 from simulation.demo.release.observer import ReleaseObserver
 from simulation.demo.release.payload import (
     BAD,
@@ -109,18 +107,17 @@ class ReleaseStory:
         self.phases[name] = status.phase
         self._narrate(status)
         if status.phase is ReleasePhase.AWAITING_APPROVAL and not release.spec.approvals:
-            await self._approve(release)
+            await self._approve(name, status.stage)
         if status.phase is ReleasePhase.PAUSED and release.spec.state is ReleaseState.RUN:
             await self._roll_back(release)
         return status.phase.ended
 
-    async def _approve(self, release: Release) -> None:
+    async def _approve(self, name: str, stage: str) -> None:
         await self._clock.sleep(READING_SECONDS)
-        stage = release.status.stage
         try:
-            await add_approval(self._kube, release, ApprovalSubject.START, stage, PERSON)
-        except Conflict:
-            return  # Captain has written the status meanwhile; the next read approves
+            await approve_stage(self._kube, name, stage, PERSON)
+        except ReleaseObjection:
+            return  # Captain writes the status too often; the next read approves
         self._say(f"  {PERSON} approves {stage}")
 
     async def _roll_back(self, release: Release) -> None:

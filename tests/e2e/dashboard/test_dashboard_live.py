@@ -10,7 +10,7 @@ from support.browser import visiting
 from support.dashboard_running import LINK, Running, api_server, dashboard_over
 from support.dashboard_world import JOBS, POLICIES, a_job, fill, put, spoil
 
-from defender.dashboard.live import TICK
+from kubenode.runtime.site.live import TICK
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="session")]
 

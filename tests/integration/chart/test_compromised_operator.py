@@ -27,9 +27,9 @@ from support.machine_requests import REQUESTS, a_key, a_request, as_object
 from support.machine_world import MACHINES, a_machine, closing
 from support.rights import wrong
 
-from defender.server.auth.reviews import AccessReviews
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
+from kubenode.runtime.kube.access_reviews import AccessReviews
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import Conflict
 from kubenode.runtime.kube.official import connect

@@ -110,7 +110,7 @@ def test_what_the_files_say_is_what_is_installed(helm: Helm) -> None:
     values = {part: {**EVERYTHING.get(part, {}), **BY_OPERATOR[part]} for part in BY_OPERATOR}
     there = {ident(found): found for found in helm.rendered({**EVERYTHING, **values})}
     files = [CHART / "people.yaml"]
-    for part in ("agent", "remedy", "defender", "machine"):
+    for part in ("agent", "remedy", "defender", "machine", "captain"):
         files += sorted((CHART / part).glob("*.yaml"))
     files.remove(CHART / "defender" / "leader.yaml")  # with Redis every replica answers
     files.remove(CHART / "remedy" / "authors.yaml")  # its grants are values: compared above

@@ -2,29 +2,28 @@
 may, and what they write is written as them.
 """
 
-import re
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import aiohttp
 import pytest
 from support.control_plane import ControlPlane
 from support.dashboard_running import Running, dashboard_over
 from support.dashboard_world import JOBS, POLICIES, ROLLOUTS, a_job, a_rollout, put, stamp
 from support.remedy_cluster import install_crds
 from support.running import until
+from support.site_session import browser, log_in, post
 
-from defender.dashboard.people import Person, Proxy, Via, Writers, networks
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.server.auth.identity import Identity
 from defender.server.node_events import read_node_events
 from kubenode.api.v1alpha1 import default_policy
 from kubenode.runtime.clock import SystemClock
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.errors import AlreadyExists, Forbidden, Unauthorized
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.kube.official import connect, connect_as
+from kubenode.runtime.site.people import Person, Proxy, Via, Writers, networks
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 
@@ -92,33 +91,6 @@ async def world(kube: Kube, writers: Writers, tokens: dict[str, str]) -> AsyncIt
     async with dashboard_over(None, kube, gate, writers, link="", proxy=proxy) as running:
         yield running
     await kube.delete(f"{JOBS}/decide-me")
-
-
-def browser() -> aiohttp.ClientSession:
-    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
-
-
-async def log_in(session: aiohttp.ClientSession, url: str, token: str) -> int:
-    async with session.post(f"{url}/login", data={"token": token}, allow_redirects=False) as answer:
-        return answer.status
-
-
-async def form_token(session: aiohttp.ClientSession, url: str, path: str, **headers: str) -> str:
-    async with session.get(url + path, headers=headers) as answer:
-        found = re.search(r'name="form_token" value="(\w+)"', await answer.text())
-    assert found is not None
-    return found[1]
-
-
-async def post(
-    session: aiohttp.ClientSession, url: str, path: str, fields: dict[str, str], **headers: str
-) -> tuple[int, str]:
-    """The code, and what the page after it says."""
-    data = {**fields, "form_token": await form_token(session, url, "/pauses", **headers)}
-    async with session.post(url + path, data=data, headers=headers) as answer:
-        text = await answer.text()
-    told = re.search(r'role="status">([^<]*)<', text)
-    return answer.status, told[1] if told else text
 
 
 async def who(kube: Kube) -> dict[str, Any]:

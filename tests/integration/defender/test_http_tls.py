@@ -16,12 +16,12 @@ from support.running import running, until
 from defender.client import ClientTls, DefenderUnreachable, HttpPermits
 from defender.server import connection
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.server.auth.identity import AUTHENTICATED, Proof
-from defender.server.auth.identity import Identity as Caller
 from defender.server.http.app import create_app
 from defender.server.server import DefenderServer
 from kubenode.api.v1alpha1 import Reason, Verdict
 from kubenode.runtime.clock import SystemClock
+from kubenode.runtime.kube.identity import AUTHENTICATED, Proof
+from kubenode.runtime.kube.identity import Identity as Caller
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.tls.certificates import Pair
 from kubenode.runtime.tls.context import LiveContext

@@ -11,10 +11,11 @@ import pytest
 from support.clock import FakeClock
 
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings, open_gate
-from defender.server.auth.identity import ASKS, AUTHENTICATED, LOOPBACK, TOKEN_FILE, Identity, Proof
-from defender.server.auth.reviews import ACCESS
+from defender.server.auth.rights import ASKS, LOOPBACK, TOKEN_FILE
+from kubenode.runtime.kube.access_reviews import ACCESS
 from kubenode.runtime.kube.client import Kube, as_dict
 from kubenode.runtime.kube.errors import Forbidden, ServerUnreachable
+from kubenode.runtime.kube.identity import AUTHENTICATED, Identity, Proof
 from kubenode.runtime.kube.reviews import BURST, LONGEST_TOKEN, TOKENS, Unverified
 from kubenode.runtime.tls.peer import Peer
 

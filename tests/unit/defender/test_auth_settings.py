@@ -7,7 +7,7 @@ import pytest
 from support.clock import FakeClock
 
 from defender.server.auth.gate import RequestAuthenticator
-from defender.server.auth.identity import LOOPBACK
+from defender.server.auth.rights import LOOPBACK
 from kubenode.cli.all_settings import EverythingFlags
 from kubenode.cli.defender_frontends import checked, gate_settings
 from kubenode.cli.defender_settings import DefenderFlags

@@ -6,13 +6,14 @@ import msgspec
 import pytest
 from support.dashboard_world import a_job, a_node
 
-from defender.dashboard.fleet import FleetGrid, Quiet, Tile, columns, zones
+from defender.dashboard.fleet import FleetGrid, Quiet, Tile, zones
 from defender.dashboard.natural import natural
 from defender.dashboard.node_state import SOMEBODY, Cell, NodeDisplayState, cell_of, leading
 from defender.decision.census import member_of
 from defender.decision.jobs import ObservedJob
 from defender.overview.situation import NodeEvidence
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.site.grid import columns
 
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 

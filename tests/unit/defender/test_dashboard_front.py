@@ -11,10 +11,10 @@ from support.dashboard_world import a_job, a_node, a_rule, condition, some_rollo
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.views import job, nodes, would_have
 from defender.dashboard.views.attention import first_glance
-from defender.dashboard.views.summary import Summary
 from defender.overview.programs import ProgramSight
 from defender.overview.records import RecordView
 from kubenode.runtime.kube.objects import Node
+from kubenode.runtime.site.parts import Summary
 
 
 def test_headline_counts_faulty_nodes_first_and_says_apart_what_is_done() -> None:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from defender.dashboard.live import ClientPosition, Feed
-from defender.dashboard.render import View
 from defender.dashboard.scene import Scene
+from kubenode.runtime.site.live import ClientPosition, Feed
+from kubenode.runtime.site.parts import View
 
 NO_SCENE: Scene = None  # type: ignore[assignment]  # the views of these tests read none
 
@@ -23,7 +23,7 @@ class Feeding:
     def __init__(self, **slots: list[Thing]) -> None:
         self.view: View = slots
         self.rendered: list[str] = []
-        self.feed = Feed(lambda scene: self.view, self._render)
+        self.feed: Feed[Scene] = Feed(lambda scene: self.view, self._render)
 
     def _render(self, model: object) -> str:
         assert isinstance(model, Thing)

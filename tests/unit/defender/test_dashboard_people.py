@@ -13,15 +13,17 @@ from starlette.responses import Response
 from support.clock import FakeClock
 from support.dashboard_running import DECIDES, PAUSES, READS, ROLLS, KnownPeople
 
-from defender.dashboard.doors import COOKIE, VisitorAuthenticator
-from defender.dashboard.people import Person, Proxy, Rights, Via, rights_of
-from defender.server.auth.identity import Identity
+from defender.dashboard.rights import Rights, rights_of
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.process import CannotStart
 from kubenode.runtime.site.attempts import LoginAttempts
 from kubenode.runtime.site.browser import from_here, inner_path
+from kubenode.runtime.site.people import Person, Proxy, Via
 from kubenode.runtime.site.seals import CookieTooLong, Seal, seal_from
 from kubenode.runtime.site.signouts import SignOuts
+from kubenode.runtime.site.visitors import SiteCookies, VisitorAuthenticator
 
+COOKIE = SiteCookies().login
 NOW = datetime(2026, 11, 22, 3, 0, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 GATE = KnownPeople(
@@ -52,10 +54,10 @@ def request(
     return Request(scope)
 
 
-def doors(proxy: Proxy | None = None, link: str = "") -> VisitorAuthenticator:
+def doors(proxy: Proxy | None = None, link: str = "") -> VisitorAuthenticator[Rights]:
     clock = FakeClock()
     return VisitorAuthenticator(
-        GATE, Seal(b"k" * 32), clock, proxy or Proxy(), SignOuts(None, clock), link
+        GATE, Seal(b"k" * 32), clock, proxy or Proxy(), SignOuts(None, clock), rights_of, link
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubenode.cli.dashboard import check_dashboard, proxy_of
+from kubenode.cli.dashboard import check_dashboard
+from kubenode.cli.dashboard_proxy import proxy_of
 from kubenode.cli.defender_settings import DefenderFlags
 from kubenode.runtime.process import CannotStart
 

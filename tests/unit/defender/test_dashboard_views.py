@@ -22,19 +22,19 @@ from defender.dashboard.acts import cannot_decide
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.machine import RolloutMachine
 from defender.dashboard.pages import PAGES
-from defender.dashboard.render import Renderer, View
+from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.scene import Scene
 from defender.dashboard.views import breakers, budgets, job, jobs, nodes, pauses, rollouts, rules
 from defender.dashboard.views.attention import first_glance
 from defender.dashboard.views.freshness import freshness
 from defender.dashboard.views.holds import HOLDS, HOLDS_MAY, NO_VERDICT
-from defender.dashboard.views.summary import Summary
 from defender.decision.jobs import ObservedJob
 from defender.server.eviction import preview
 from kubenode.api.v1alpha1.defenderpolicy import Pause
 from kubenode.api.v1alpha1.permit import HoldReason, Reason
 from kubenode.runtime.kube.objects import Pod, PodDisruptionBudget
+from kubenode.runtime.site.parts import Summary, View
 from kubenode.runtime.site.text import seconds
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{191*193}}"

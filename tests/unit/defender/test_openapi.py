@@ -16,11 +16,12 @@ from support.defender_core import Core, a_node, a_policy
 from support.defender_core import an_ask as asking
 
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
-from defender.server.auth.identity import LOOPBACK, Identity
+from defender.server.auth.rights import LOOPBACK
 from defender.server.http.app import create_app
 from defender.server.http.shown import explained
 from devtools.defender_openapi import FILE, document, text
 from kubenode.api.v1alpha1 import Disruption, Operation, Reason
+from kubenode.runtime.kube.identity import Identity
 
 DOCUMENT = document()
 PATHS: dict[str, dict[str, Any]] = DOCUMENT["paths"]

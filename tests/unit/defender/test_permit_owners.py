@@ -13,12 +13,13 @@ from defender.decision.ledger import LedgerPermit, load_permit
 from defender.replicas.redis import entry
 from defender.server.auth.gate import RequestAuthenticator, RequestAuthenticatorSettings
 from defender.server.auth.holders import users_of
-from defender.server.auth.identity import LOOPBACK, Identity, Proof
+from defender.server.auth.rights import LOOPBACK
 from defender.server.http.app import create_app
 from defender.server.http.owners import Owners
 from defender.server.store import _body
 from kubenode.api.v1alpha1 import Ask, Permit, Reason, Verdict
 from kubenode.api.v1alpha1.permit import Holder
+from kubenode.runtime.kube.identity import Identity, Proof
 from kubenode.runtime.tls.peer import Peer
 
 NAMESPACE = "kubenode-system"

@@ -18,7 +18,6 @@ from support.release_world import (
 from kubenode.api.v1alpha1 import Release
 from kubenode.api.v1alpha1.release import ReleasePhase, ReleaseState
 from kubenode.cli.exits import Refusal
-from kubenode.cli.release_control import find_objection
 from kubenode.cli.release_report import build_row, describe_release
 from kubenode.cli.release_start import (
     StartRequest,
@@ -27,6 +26,7 @@ from kubenode.cli.release_start import (
     describe_plan,
     read_payload,
 )
+from kubenode.runtime.release_control import find_objection
 
 
 def write(folder: Path, *objects: object) -> Path:

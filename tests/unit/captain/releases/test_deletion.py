@@ -24,8 +24,8 @@ from kubenode.api.v1alpha1.release import (
     ReleaseState,
     ReleaseStatus,
 )
-from kubenode.cli.release_control import find_objection
 from kubenode.cli.release_report import describe_release
+from kubenode.runtime.release_control import find_objection
 
 OTHER = "example.com/other"
 

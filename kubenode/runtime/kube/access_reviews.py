@@ -5,9 +5,9 @@ Answers are cached for SECONDS, so a revoked right works for that long.
 
 import msgspec
 
-from defender.server.auth.identity import Identity, Proof, Right
 from kubenode.runtime.clock import Clock
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.identity import Identity, Proof, Right
 from kubenode.runtime.kube.reviews import ReviewClient, ReviewedUser, TokenReviewer
 from kubenode.runtime.responses import ResponseCache
 

@@ -1,4 +1,4 @@
-"""Authentication of dashboard requests: by the cookie of a login, or by the proxy in front.
+"""Authentication of requests of people: by the cookie of a login, or by the proxy in front.
 
 The cookie contains the identity and, for a Token login, the token. The authenticator checks the
 token with each request and caches results for seconds, so a revoked token stops working as fast as
@@ -7,40 +7,67 @@ elsewhere.
 
 import hmac
 import secrets
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import Generic, TypeVar
 
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
-from defender.dashboard.people import IdentityProvider, Person, Proxy, Rights, Via, rights_of
-from defender.server.auth.identity import Identity, Proof
 from kubenode.runtime.clock import Clock
+from kubenode.runtime.kube.identity import Identity, Proof
 from kubenode.runtime.site.browser import set_cookie
+from kubenode.runtime.site.people import IdentityProvider, Person, Proxy, Via
 from kubenode.runtime.site.seals import Seal
 from kubenode.runtime.site.signouts import SignOuts
 
-COOKIE = "kubenode-dashboard"
 LASTS = timedelta(hours=8)
-FLASH = "kubenode-told"
 FLASH_LASTS = timedelta(seconds=30)
 AUTHENTICATED = "system:authenticated"
 OPERATOR = "demo"
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class SiteCookies:
+    """Names of the cookies of a site. Sites on other ports of a host get each other's cookies.
+
+    login: who the person is. message: what the next page shows once.
+    """
+
+    login: str = "kubenode-dashboard"
+    message: str = "kubenode-told"
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRights:
+    """What a person may do at a site. Sites add rights of their own."""
+
+    read: bool = False
+
+    @property
+    def lacking(self) -> list[str]:
+        """Return the names of the rights that the person does not have."""
+        return [each.name for each in fields(self) if not getattr(self, each.name)]
+
+
+R = TypeVar("R", bound=SiteRights)
+
+
+@dataclass(frozen=True, slots=True)
+class Visit(Generic[R]):
     """A request of a person. `session` identifies the login, and forms are bound to it."""
 
     person: Person
-    rights: Rights
+    rights: R
     session: str
     fresh: bool = False
 
 
-class VisitorAuthenticator:
-    """Authenticator of dashboard requests.
+class VisitorAuthenticator(Generic[R]):
+    """Authenticator of requests of people.
 
+    rights_of: returns the rights of a person.
     link: a secret that the program printed in an address, "" for none.
     """
 
@@ -51,16 +78,19 @@ class VisitorAuthenticator:
         clock: Clock,
         proxy: Proxy,
         sign_outs: SignOuts,
+        rights_of: Callable[[Person, IdentityProvider], Awaitable[R]],
         link: str = "",
+        cookies: SiteCookies = SiteCookies(),
     ) -> None:
         self.gate, self.proxy, self.link = gate, proxy, link
         self._seal, self._clock, self._sign_outs = seal, clock, sign_outs
+        self._rights_of, self.cookies = rights_of, cookies
 
     # -- coming in ------------------------------------------------------------------------------
 
-    async def visit(self, request: HTTPConnection) -> Visit | None:
+    async def visit(self, request: HTTPConnection) -> Visit[R] | None:
         """Return the visit, None for an unknown caller. Raises Unverified."""
-        content = self._seal.open(COOKIE, request.cookies.get(COOKIE, ""), self._clock.now()) or {}
+        content = self._open(request, self.cookies.login) or {}
         session = str(content.get("session", ""))
         if session in self._sign_outs:
             content, session = {}, ""
@@ -68,11 +98,14 @@ class VisitorAuthenticator:
             # The proxy decides who the person is; a cookie of another person is not used.
             fits = content.get("via") == Via.PROXY and content.get("name") == person.name
             session = session if fits else secrets.token_hex(16)
-            return Visit(person, await rights_of(person, self.gate), session, not fits)
+            return Visit(person, await self._rights_of(person, self.gate), session, not fits)
         known = await self._known(content)
         if known is None:
             return None
-        return Visit(known, await rights_of(known, self.gate), session)
+        return Visit(known, await self._rights_of(known, self.gate), session)
+
+    def _open(self, request: HTTPConnection, cookie: str) -> dict[str, object] | None:
+        return self._seal.open(cookie, request.cookies.get(cookie, ""), self._clock.now())
 
     async def _known(self, content: dict[str, object]) -> Person | None:
         match content.get("via"):
@@ -148,25 +181,25 @@ class VisitorAuthenticator:
                 content["name"] = person.name
             case Via.LINK:
                 content["link"] = self._mark()
-        sealed = self._seal.close(COOKIE, content, self._clock.now() + LASTS)
-        set_cookie(response, COOKIE, sealed, LASTS, secure=secure)
+        sealed = self._seal.close(self.cookies.login, content, self._clock.now() + LASTS)
+        set_cookie(response, self.cookies.login, sealed, LASTS, secure=secure)
 
     def forget(self, response: Response, session: str, secure: bool) -> None:
         """Log out: the cookie becomes invalid, wherever a copy of it is kept."""
         self._sign_outs.add(session, self._clock.now() + LASTS)
-        set_cookie(response, COOKIE, "", timedelta(0), secure=secure)
+        set_cookie(response, self.cookies.login, "", timedelta(0), secure=secure)
 
     def tell(self, response: Response, text: str, good: bool, secure: bool) -> None:
         """Set a message that the next page shows once."""
         content = {"text": text[:900], "good": good}
-        sealed = self._seal.close(FLASH, content, self._clock.now() + FLASH_LASTS)
-        set_cookie(response, FLASH, sealed, FLASH_LASTS, secure=secure)
+        sealed = self._seal.close(self.cookies.message, content, self._clock.now() + FLASH_LASTS)
+        set_cookie(response, self.cookies.message, sealed, FLASH_LASTS, secure=secure)
 
     def read_message(self, request: HTTPConnection) -> dict[str, object] | None:
-        return self._seal.open(FLASH, request.cookies.get(FLASH, ""), self._clock.now())
+        return self._open(request, self.cookies.message)
 
     def untell(self, response: Response, secure: bool) -> None:
-        set_cookie(response, FLASH, "", timedelta(0), secure=secure)
+        set_cookie(response, self.cookies.message, "", timedelta(0), secure=secure)
 
     # -- forms ----------------------------------------------------------------------------------
 

@@ -1,14 +1,10 @@
-"""People who use the dashboard, and their rights. They are known by:
+"""People who use a site. They are known by:
 
 - Token: a person's own bearer token, sealed in the cookie and used for the person's writes. So RBAC
-  and the API server's audit log see the person and not Kube Defender.
-- Proxy: a reverse proxy that has authenticated the person. Writes use Kube Defender's credentials
-  and
+  and the API server's audit log see the person and not the program.
+- Proxy: a reverse proxy that has authenticated the person. Writes use the program's credentials and
   impersonate the person.
 - Link: possession of the address that the program printed, on one's own host (the demo).
-
-Reading needs `get defenderpolicies`; acting needs `patch` of defenderpolicies, remedyoperationjobs
-or machinecomponentsets. The API server checks each write again.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -21,12 +17,9 @@ from typing import Protocol
 import aiohttp
 from multidict import CIMultiDict
 
-from defender.server.auth.identity import Identity
 from kubenode.runtime.kube.client import Kube
+from kubenode.runtime.kube.identity import Identity
 from kubenode.runtime.kube.transport import Transport
-
-POLICIES, JOBS = "defenderpolicies", "remedyoperationjobs"
-ROLLOUTS = "machinecomponentsets"
 
 
 class Via(StrEnum):
@@ -46,40 +39,12 @@ class Person:
         return self.identity.name
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
-    """What a person may do here."""
-
-    read: bool = False
-    pause: bool = False
-    decide: bool = False
-    roll: bool = False
-
-
-EVERYTHING = Rights(True, True, True, True)
-
-
 class IdentityProvider(Protocol):
-    """The part of `defender.server.auth.gate.RequestAuthenticator` that is needed. Both raise
-    Unverified.
-    """
+    """Knows users by their tokens, and their rights. Both raise Unverified."""
 
     async def identify(self, token: str) -> Identity | None: ...
 
     async def may(self, who: Identity, verb: str, resource: str, name: str = "") -> bool: ...
-
-
-async def rights_of(person: Person, gate: IdentityProvider) -> Rights:
-    """Return the rights of the person. Raises Unverified."""
-    if person.via is Via.LINK:
-        return EVERYTHING
-    who = person.identity
-    return Rights(
-        await gate.may(who, "get", POLICIES),
-        await gate.may(who, "patch", POLICIES),
-        await gate.may(who, "patch", JOBS),
-        await gate.may(who, "patch", ROLLOUTS),
-    )
 
 
 Connect = Callable[[str], Transport]
@@ -89,7 +54,7 @@ Connect = Callable[[str], Transport]
 class Writers:
     """Clients of the API server that act as the person.
 
-    kube: Kube Defender's own client, for Link and, with impersonation, for Proxy.
+    kube: the program's own client, for Link and, with impersonation, for Proxy.
     connect: None: people with their own token can only read.
     """
 
@@ -106,10 +71,11 @@ class Writers:
             case Via.LINK:
                 yield self._kube
             case Via.PROXY:
-                yield Kube(Impersonation(self._kube.transport, person.identity), attempts=1)
+                impersonation = Impersonation(self._kube.transport, person.identity)
+                yield Kube(impersonation, attempts=1, clock=self._kube.clock)
             case Via.TOKEN:
                 assert self._connect is not None
-                kube = Kube(self._connect(person.token), attempts=1)
+                kube = Kube(self._connect(person.token), attempts=1, clock=self._kube.clock)
                 try:
                     yield kube
                 finally:

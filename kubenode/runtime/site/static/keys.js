@@ -1,5 +1,5 @@
 // Keys for those who use no mouse. Every page works without them.
-//   /  the filter of the page, else the search of nodes
+//   /  the filter of the page, or the search
 //   j  k  the next and the previous entry
 //   ?  the list of keys
 

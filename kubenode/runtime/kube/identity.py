@@ -1,19 +1,9 @@
-"""Identity of a caller, and rights about which to ask. No I/O."""
+"""Users of the API server, and rights about which to ask. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from kubenode.api.base import GROUP
-
-READING = frozenset({"get", "list", "watch"})
-ASKING = frozenset({"create", "update"})
-PERMITS, ASKS = "permits", "permits/ask"
-ASK_ANY, RELEASE_ANY = "permits/ask-any", "permits/release-any"
-"""Reading is a right on permits, asking one on a subresource without objects.
-
-Whoever may ask must not be able to write a Permit directly. `ask-any` is the right to ask for
-holders of our own programs, `release-any` the right to renew and release permits of other callers.
-"""
 
 
 class Proof(StrEnum):
@@ -42,8 +32,6 @@ class Identity:
         return self.proof in (Proof.CERTIFICATE, Proof.TOKEN_REVIEW)
 
 
-TOKEN_FILE = Identity("token-file", proof=Proof.TOKEN_FILE)
-LOOPBACK = Identity("loopback", proof=Proof.LOOPBACK)
 AUTHENTICATED = "system:authenticated"
 
 
@@ -59,12 +47,3 @@ class Right:
     def __str__(self) -> str:
         named = f" {self.name}" if self.name else ""
         return f"{self.verb} {self.resource}.{self.group}{named}"
-
-
-def without_review(right: Right) -> bool:
-    """Return whether a caller that the API server does not know has the right: to ask and to
-    read.
-    """
-    if right.group != GROUP:
-        return False
-    return right.verb in READING or (right.verb in ASKING and right.resource == ASKS)

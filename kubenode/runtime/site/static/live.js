@@ -147,7 +147,7 @@ function since() {
 }
 
 async function lost() {
-  say(`No news from Kube Defender since ${since()}: what you see may be old. Trying again.`);
+  say(`No news from ${body.dataset.program} since ${since()}: what you see may be old. Trying again.`);
   if (asking || source.readyState === EventSource.CONNECTING) return; // the browser tries again
   asking = true;
   source.close();

@@ -15,10 +15,10 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from defender.dashboard.render import PagePart, Renderer, View
-from defender.dashboard.scene import Scene, SceneBuilder
 from kubenode.runtime.clock import Clock, wait
+from kubenode.runtime.site.parts import PagePart, PartRenderer, View
 from kubenode.runtime.site.text import iso
 
 TICK = 0.5
@@ -30,7 +30,25 @@ LASTS = 600.0
 MOST_CLIENTS = 100
 MOST_FEEDS = 64
 
-Build = Callable[[Scene], View]
+S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
+Build = Callable[[S], View]
+
+
+class LiveSource(Protocol[S_co]):
+    """The data of a site's pages.
+
+    changed: set with each change. version: grows with each change that a view may show.
+    """
+
+    changed: asyncio.Event
+
+    @property
+    def version(self) -> int: ...
+
+    def scene(self) -> S_co:
+        """Return the data as they are now."""
+        ...
 
 
 class TooMany(Exception):
@@ -68,10 +86,10 @@ class LiveSlot:
     number: int = 0
 
 
-class Feed:
+class Feed(Generic[S]):
     """The live parts of one page."""
 
-    def __init__(self, build: Build, render: Callable[[PagePart], str]) -> None:
+    def __init__(self, build: Build[S], render: Callable[[PagePart], str]) -> None:
         self.number = 0
         self.watched_by = 0
         self.version = -1
@@ -80,7 +98,7 @@ class Feed:
         self._slots: dict[str, LiveSlot] = {}
         self._layout = 0
 
-    def refresh(self, scene: Scene) -> bool:
+    def refresh(self, scene: S) -> bool:
         """Build the page again. Return whether anything changed. Unchanged parts are not rendered
         again.
         """
@@ -141,16 +159,16 @@ class Feed:
         return list(self._slots) if self._layout > number else []
 
 
-class Hub:
+class Hub(Generic[S]):
     """A part that refreshes watched pages and wakes their viewers."""
 
     name = "dashboard live"
 
-    def __init__(self, board: SceneBuilder, renderer: Renderer, clock: Clock) -> None:
+    def __init__(self, board: LiveSource[S], renderer: PartRenderer, clock: Clock) -> None:
         self.run_id = secrets.token_hex(6)
         self.clients = 0
         self._board, self._renderer, self._clock = board, renderer, clock
-        self._feeds: OrderedDict[str, Feed] = OrderedDict()
+        self._feeds: OrderedDict[str, Feed[S]] = OrderedDict()
         self._tick = asyncio.Event()
         self._closed = False
 
@@ -182,7 +200,7 @@ class Hub:
         for feed in watched:
             self._bring(feed, scene)
 
-    def _bring(self, feed: Feed, scene: Scene) -> None:
+    def _bring(self, feed: Feed[S], scene: S) -> None:
         now = self._clock.monotonic()
         if feed.version == self._board.version and now < feed.built_at + BEAT:
             return  # only time has passed, which clients show by themselves
@@ -190,14 +208,14 @@ class Hub:
         feed.refresh(scene)
 
     def snapshot(
-        self, key: str, root: str, build: Build
+        self, key: str, root: str, build: Build[S]
     ) -> tuple[ClientPosition, dict[str, dict[str, str]]]:
         """Return the page as it is now, and the position of a client that shows it."""
         feed = self._feed(key, root, build)
         self._bring(feed, self._board.scene())
         return ClientPosition(self.run_id, feed.number), feed.html()
 
-    def _feed(self, key: str, root: str, build: Build) -> Feed:
+    def _feed(self, key: str, root: str, build: Build[S]) -> Feed[S]:
         key = f"{root} {key}"
         feed = self._feeds.get(key)
         if feed is None:
@@ -210,7 +228,7 @@ class Hub:
         return feed
 
     async def follow(
-        self, key: str, root: str, build: Build, position: ClientPosition
+        self, key: str, root: str, build: Build[S], position: ClientPosition
     ) -> AsyncIterator[dict[str, str]]:
         """Yield events for one client: first what it lacks, then changes. Raises TooMany."""
         if self.clients >= MOST_CLIENTS:
@@ -233,7 +251,7 @@ class Hub:
             feed.watched_by -= 1
             self.clients -= 1
 
-    def _event(self, feed: Feed, number: int) -> dict[str, str]:
+    def _event(self, feed: Feed[S], number: int) -> dict[str, str]:
         news = feed.since(number) if feed.number > number else {}
         data = {"now": iso(self._clock.now()), "slots": news, "layout": feed.layout(number)}
         return {

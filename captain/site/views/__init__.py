@@ -1,0 +1,1 @@
+"""Views: the parts of Captain's pages. Pure."""
