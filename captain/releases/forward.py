@@ -13,7 +13,7 @@ The order in a stage:
 - bake: once all clusters are settled. The stage succeeds when its clusters are healthy at the end.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -222,12 +222,11 @@ class StageMove:
 
     def _list_failures(self, stage: ReleaseStage, stop: ReleaseStop) -> list[ClusterFailure]:
         """Return the evidence of the causes, which a rollback and another try clear elsewhere."""
-        late = stop.reason is ReleaseReason.HEALTH_TIMEOUT
-        causes = (
-            each
-            for each in stage.clusters
-            if (self._is_late(each) if late else each.phase is ClusterPhase.FAILED)
-        )
+        causes: Iterable[ReleaseCluster] = ()
+        if stop.reason is ReleaseReason.CLUSTERS_FAILED:
+            causes = (each for each in stage.clusters if each.phase is ClusterPhase.FAILED)
+        elif stop.reason is ReleaseReason.HEALTH_TIMEOUT:
+            causes = filter(self._is_late, stage.clusters)
         return [
             ClusterFailure(
                 stage=stage.name,

@@ -12,7 +12,12 @@ from prometheus_client.registry import Collector
 
 from kubenode.api.v1alpha1 import MemberCluster, Release
 from kubenode.api.v1alpha1.membercluster import MemberPhase
-from kubenode.api.v1alpha1.release import ClusterPhase, ReleasePhase, ReleaseStatus
+from kubenode.api.v1alpha1.release import (
+    ClusterPhase,
+    ReleaseCluster,
+    ReleasePhase,
+    ReleaseStatus,
+)
 from kubenode.runtime.clock import Clock
 
 MOST_RELEASES = 32
@@ -66,7 +71,7 @@ class ReleaseCollector(Collector):
     def _collect_unreachable(self, shown: list[Release]) -> GaugeMetricFamily:
         unreachable = GaugeMetricFamily(
             "kubenode_captain_release_unreachable_clusters",
-            "Number of clusters of a release that cannot be reached.",
+            "Number of clusters of a release that cannot be reached, without skipped ones.",
             labels=["release"],
         )
         lost = {
@@ -75,8 +80,11 @@ class ReleaseCollector(Collector):
             if member.status.phase is MemberPhase.UNREACHABLE
         }
         for release in shown:
-            names = set(_list_unreachable(release.status)) | (_list_names(release.status) & lost)
-            unreachable.add_metric([release.metadata.name], len(names))
+            count = sum(
+                each.unreachable_since is not None or each.name in lost
+                for each in _list_needed(release.status)
+            )
+            unreachable.add_metric([release.metadata.name], count)
         return unreachable
 
 
@@ -110,12 +118,9 @@ def _collect_progress(shown: list[Release]) -> Iterator[GaugeMetricFamily]:
     yield from (stages, clusters)
 
 
-def _list_names(status: ReleaseStatus) -> set[str]:
-    return {cluster.name for stage in status.stages for cluster in stage.clusters}
-
-
-def _list_unreachable(status: ReleaseStatus) -> Iterator[str]:
+def _list_needed(status: ReleaseStatus) -> Iterator[ReleaseCluster]:
+    """Yield the clusters that the release, or its rollback, must reach."""
     for stage in status.stages:
         for cluster in stage.clusters:
-            if cluster.unreachable_since is not None:
-                yield cluster.name
+            if status.rollback is not None or cluster.phase is not ClusterPhase.SKIPPED:
+                yield cluster

@@ -42,6 +42,7 @@ LEADERS = (
 )
 """Leases of the programs; SINGLE_PROCESS is that of `kubenode run all`."""
 RELEASES = Release.resource.plural
+ENDED_PHASES = frozenset(phase.value for phase in ReleasePhase if phase.ended)
 ORDER: tuple[tuple[str, str], ...] = (
     (RELEASES, "kubenode-captain"),
     ("noderemediers", "kubenode-remedy"),
@@ -312,7 +313,7 @@ class Uninstaller:
 def is_in_progress(release: Item) -> bool:
     """Return whether a Release has begun to change clusters, and has not ended."""
     status = release.get("status", {})
-    return "snapshot" in status and not ReleasePhase(status["phase"]).ended
+    return "snapshot" in status and status.get("phase") not in ENDED_PHASES
 
 
 def _some(names: list[str]) -> str:

@@ -85,6 +85,11 @@ class ReleasePlane:
         self.members[stage].restart("kube-apiserver")
         until(partial(serves_our_kinds, self.members[stage]), "our kinds are served", PATIENCE)
 
+    def list_events(self, name: str) -> set[str]:
+        """Return the reasons of the Events about a release."""
+        events = self.captain.get("/api/v1/namespaces/default/events")["items"]
+        return {each["reason"] for each in events if each["involvedObject"]["name"] == name}
+
     def take_finalizers(self) -> None:
         """Let the releases be deleted where Captain does not run."""
         for release in self.captain.get(paths.custom("releases"))["items"]:

@@ -15,6 +15,7 @@ from support.helm import CHART
 from support.programs import Program
 from support.release_plane import STAGES, ReleasePlane
 from support.release_world import make_component, make_rule, make_set, make_stage
+from support.waiting import until
 
 from kubenode.runtime.kube import paths
 
@@ -120,6 +121,9 @@ def test_component_goes_stage_by_stage_through_deaths_and_back(
         )
         plane.run("release", "rollback", "containerd")
         plane.wait_for("containerd", in_phase("RolledBack"))
+        until(
+            lambda: {"StageStarted", "RolledBack"} <= plane.list_events("containerd"), "Events", 120
+        )
         plane.captain.kubectl("delete", RELEASES, "containerd", "--timeout=60s")
     assert read_specs(plane) == before
 

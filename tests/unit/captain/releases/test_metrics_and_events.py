@@ -20,6 +20,7 @@ from captain.releases.events import RecordedReleases, list_messages
 from captain.releases.metrics import MOST_RELEASES, ReleaseCollector
 from kubenode.api.v1alpha1 import MemberCluster, Release
 from kubenode.api.v1alpha1.release import (
+    ClusterSkip,
     ReleasePhase,
     ReleaseReason,
     ReleaseState,
@@ -88,6 +89,25 @@ def test_metrics_name_stage_clusters_and_reason_with_its_time() -> None:
     waited = read("release_waiting_seconds", reason="AwaitingApproval")
     assert waited == (world.clock.now() - status.reason_since).total_seconds() >= 7200
     assert read("release_paused", reason="AwaitingApproval") is None
+
+
+def test_unreachable_cluster_that_a_person_skipped_is_not_counted_until_a_rollback() -> None:
+    world = make_world("test-0", "test-1", maxConcurrency=2)
+    world.members["test-0"].observing = False
+    world.run(rounds=4)
+    world.members["test-0"].reachable = False
+    world.run(rounds=2)
+    name, labels = "kubenode_captain_release_unreachable_clusters", {"release": "release"}
+    lost = make_member("test-0", "Unreachable")
+    assert collect(world).get_sample_value(name, labels) == 1
+    world.members["test-1"].observing = False
+    entry = ClusterSkip(cluster="test-0", why="it is replaced", by="ann")
+    world.store.set_spec(skips=[entry])
+    world.run(rounds=2)
+    assert collect(world, lost).get_sample_value(name, labels) == 0
+    world.store.set_spec(state=ReleaseState.ROLLBACK)
+    world.run(rounds=3)
+    assert collect(world, lost).get_sample_value(name, labels) == 1
 
 
 def test_time_of_a_reason_begins_anew_with_the_stage() -> None:
