@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from captain.site.marks import ProgressMark, mark_progress
 from captain.site.scene import CaptainScene, list_clusters
-from captain.site.views.clusters import ClusterRow, build_row
+from captain.site.views.clusters import MemberRow, build_row
 from captain.site.views.releases import rank_release
 from kubenode.runtime.site.parts import View
 
@@ -19,14 +19,14 @@ class ClusterHead:
     """The cluster in short. kinds: what Captain may release to it."""
 
     template: ClassVar[str] = "parts/cluster_head.html"
-    row: ClusterRow
+    row: MemberRow
     secret: str
     kinds: str
     key: str = "cluster"
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionRow:
+class MemberConditionRow:
     template: ClassVar[str] = "parts/condition_row.html"
     key: str
     status: str
@@ -57,7 +57,9 @@ def view_cluster(scene: CaptainScene, params: Mapping[str, str]) -> View | None:
         build_row(scene, cluster), cluster.spec.kubeconfig_ref, ", ".join(cluster.status.kinds)
     )
     conditions = [
-        ConditionRow(each.type, each.status, each.reason, each.message, each.last_transition_time)
+        MemberConditionRow(
+            each.type, each.status, each.reason, each.message, each.last_transition_time
+        )
         for each in cluster.status.conditions
     ]
     releases = list(_list_releases(scene, cluster.metadata.name))[:MOST_RELEASES]

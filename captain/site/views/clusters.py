@@ -42,7 +42,7 @@ class ReleaseLink:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterRow:
+class MemberRow:
     """One member cluster.
 
     machines: None if unknown.
@@ -95,9 +95,9 @@ def describe(total: int, fitting: int) -> str:
     return sentence
 
 
-def build_row(scene: CaptainScene, cluster: MemberCluster) -> ClusterRow:
+def build_row(scene: CaptainScene, cluster: MemberCluster) -> MemberRow:
     name, status = cluster.metadata.name, cluster.status
-    return ClusterRow(
+    return MemberRow(
         name,
         mark_member(cluster, scene.now),
         explain_mark(cluster, scene.now),
@@ -130,7 +130,7 @@ def explain_mark(cluster: MemberCluster, now: datetime) -> str:
     return ": ".join(filter(None, (condition.reason, condition.message)))
 
 
-def fits(row: ClusterRow, params: Mapping[str, str]) -> bool:
+def fits(row: MemberRow, params: Mapping[str, str]) -> bool:
     """Return whether the row is among those that the address asks for."""
     text = params.get("q", "").strip().lower()
     if text and not any(text in each.lower() for each in (row.key, row.labels, row.version)):
@@ -144,7 +144,7 @@ def fits(row: ClusterRow, params: Mapping[str, str]) -> bool:
             return True
 
 
-def rank(row: ClusterRow, sort: str) -> tuple[Any, ...]:
+def rank(row: MemberRow, sort: str) -> tuple[Any, ...]:
     """Return the key of the order. Clusters with equal values are ordered by name."""
     match sort:
         case "name":

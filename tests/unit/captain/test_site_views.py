@@ -23,7 +23,7 @@ from captain.site.marks import MemberMark, ProgressMark, mark_member, mark_progr
 from captain.site.pages import PAGES, CaptainRenderer
 from captain.site.views.actions import ReleaseAction, list_choices
 from captain.site.views.cluster import view_cluster
-from captain.site.views.clusters import ClusterRow, ClustersHead, view_clusters
+from captain.site.views.clusters import ClustersHead, MemberRow, view_clusters
 from captain.site.views.freshness import list_doubts
 from captain.site.views.release import CONTENT_LENGTH, format_content, view_release
 from captain.site.views.releases import ReleaseRow, view_releases
@@ -57,7 +57,7 @@ def find_part(view: View | None, slot: str) -> PagePart:
 
 def test_clusters_that_need_somebody_come_first_and_say_why() -> None:
     view = view_clusters(build_scene(make_clusters(25), []), {})
-    rows = list_rows(view, ClusterRow, "clusters")
+    rows = list_rows(view, MemberRow, "clusters")
     assert [row.mark for row in rows[:4]] == [
         MemberMark.UNREACHABLE,
         MemberMark.INCOMPLETE,
@@ -95,14 +95,14 @@ def test_address_selects_and_orders_clusters(params: dict[str, str], names: list
     ]
     clusters[0]["status"]["machines"] = 3
     view = view_clusters(build_scene(clusters, [make_running(25)]), params)
-    assert [row.key for row in list_rows(view, ClusterRow, "clusters")] == names
+    assert [row.key for row in list_rows(view, MemberRow, "clusters")] == names
 
 
 def test_cluster_names_only_releases_in_progress() -> None:
     ended = make_running(25, "rules-6")
     ended["status"]["phase"] = "Succeeded"
     scene = build_scene([make_cluster("test-001")], [make_running(25), ended])
-    (row,) = list_rows(view_clusters(scene, {}), ClusterRow, "clusters")
+    (row,) = list_rows(view_clusters(scene, {}), MemberRow, "clusters")
     assert [(each.name, each.stage, each.phase) for each in row.releases] == [
         ("rules-7", "test", "Succeeded")
     ]
