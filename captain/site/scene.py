@@ -34,12 +34,12 @@ class CaptainScene:
     @cached_property
     def open_releases(self) -> Mapping[str, tuple[InvolvedRelease, ...]]:
         """The releases that have not ended, by the name of a cluster."""
-        by_cluster: dict[str, list[InvolvedRelease]] = {}
+        involvements: dict[str, list[InvolvedRelease]] = {}
         releases = (each for each in self.releases.values() if is_open(each))
         for each in sorted(releases, key=lambda release: release.metadata.name):
             for stage, cluster in list_clusters(each):
-                by_cluster.setdefault(cluster.name, []).append((each, stage, cluster))
-        return {name: tuple(involved) for name, involved in by_cluster.items()}
+                involvements.setdefault(cluster.name, []).append((each, stage, cluster))
+        return {name: tuple(involved) for name, involved in involvements.items()}
 
 
 def is_open(release: Release) -> bool:
