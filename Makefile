@@ -113,7 +113,10 @@ images: ## build the images into dist/images as OCI archives (root; Debian packa
 sbom: $(READY) ## what each image holds, as CycloneDX, into dist/
 	@$(PY) -m images.sbom dist
 
+release: $(READY) ## the files of a release, into dist/release: wheels, chart, recipe of images, SBOM, checksums; uploads nothing
+	@$(PY) -m devtools.release dist/release
+
 audit: $(READY) ## licences of what images hold (ARGS="--alive": what had no release for a year, too)
 	@$(PY) -m images.audit $(ARGS)
 
-.PHONY: help venv demo test test-unit check docs docs-site images packages picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom audit
+.PHONY: help venv demo test test-unit check docs docs-site images packages picture rules-test rules-report e2e bench chaos chaos-day bench-compare deflake lock wheel sbom release audit

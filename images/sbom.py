@@ -73,15 +73,18 @@ def _component(name: str) -> Component:
     )
 
 
-def main(folder: Path) -> None:
+def write_boms(folder: Path) -> list[Path]:
+    """Write a file for each image and return their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     made_at = datetime.fromtimestamp(int(epoch()["SOURCE_DATE_EPOCH"] or 0), UTC)
+    files = []
     for image, requirements in needs().items():
         if image != NOT_SHIPPED:
             file = folder / f"{image}.cdx.json"
             file.write_text(f"{bom(image, requirements, made_at)}\n")
-            sys.stdout.write(f"{file}\n")
+            files.append(file)
+    return files
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    sys.stdout.write("".join(f"{file}\n" for file in write_boms(Path(sys.argv[1]))))

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from kubenode.cli.exits import Refusal
 from kubenode.cli.machine_settings import MachineMakingFlags
 from kubenode.cli.machine_tokens import authority, server_url
+from kubenode.cli.program import ProgramContext
 from kubenode.cli.providers_file import made_by
-from kubenode.cli.run import ProgramContext
 from kubenode.providers.instances import InstanceProviders
 from kubenode.runtime.kube import paths
 from kubenode.runtime.kube.client import Kube

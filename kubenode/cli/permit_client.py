@@ -1,4 +1,4 @@
-"""Checks the settings of a program that calls Kube Defender over HTTP.
+"""Checks the settings of a program that calls Kube Defender over HTTP, and builds its client.
 
 The module is separate from kubenode.cli.defender_frontends so that such a program loads no web
 server.
@@ -7,6 +7,7 @@ server.
 from collections.abc import Iterable
 from pathlib import Path
 
+from defender.client import HttpPermits
 from kubenode.cli.settings import AskerFlags
 from kubenode.runtime.process import CannotStart
 
@@ -19,6 +20,11 @@ def checked_client(settings: AskerFlags) -> None:
         )
     files = ("defender_token_file", "defender_ca_file", "defender_cert_file", "defender_key_file")
     require_files(settings, files)
+
+
+def defender_client(settings: AskerFlags) -> HttpPermits:
+    token, tls = settings.defender_token_file, settings.defender_tls
+    return HttpPermits(settings.defender_urls, token, tls=tls)
 
 
 def require_files(settings: object, fields: Iterable[str]) -> None:

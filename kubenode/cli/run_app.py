@@ -25,7 +25,7 @@ def run_all(flags: Mapping[str, Any]) -> None:
 
     Kube Defender's API is served if --listen-port is given.
     """
-    from kubenode.cli.run import everything
+    from kubenode.cli.run_all import everything
 
     everything(flags)
 
@@ -36,7 +36,7 @@ def run_remedy(flags: Mapping[str, Any]) -> None:
     """Run the Remedy operator, which evaluates rules and runs jobs. It needs Kube Defender to
     act.
     """
-    from kubenode.cli.run import remedy
+    from kubenode.cli.run_remedy import remedy
 
     remedy(flags)
 
@@ -45,7 +45,7 @@ def run_remedy(flags: Mapping[str, Any]) -> None:
 @with_flags(DefenderFlags)
 def run_defender(flags: Mapping[str, Any]) -> None:
     """Run Kube Defender, which grants or refuses permits for disruptive acts."""
-    from kubenode.cli.run import defender
+    from kubenode.cli.run_defender import defender
 
     defender(flags)
 

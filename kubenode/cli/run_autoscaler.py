@@ -7,8 +7,8 @@ from defender.client import Permits
 from kubenode.cli.autoscaler_settings import AutoscalerFlags
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
-from kubenode.cli.permit_client import checked_client, require_files
-from kubenode.cli.run import Flags, ProgramContext, defender_client, standing
+from kubenode.cli.permit_client import checked_client, defender_client, require_files
+from kubenode.cli.program import Flags, ProgramContext, standing
 from kubenode.cli.setting_flags import load_program
 from kubenode.cli.settings import local
 from kubenode.runtime.process import CannotStart

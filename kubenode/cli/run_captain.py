@@ -5,7 +5,7 @@ from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.captain_site import build_site_parts, check_site
 from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
-from kubenode.cli.run import Flags, ProgramContext, standing
+from kubenode.cli.program import Flags, ProgramContext, standing
 from kubenode.cli.setting_flags import load_program
 
 CAPTAIN_KINDS = frozenset({"memberclusters", "releasepipelines", "releases"})

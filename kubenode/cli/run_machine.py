@@ -10,9 +10,9 @@ from kubenode.cli.cluster import require_crds
 from kubenode.cli.exits import explained, run
 from kubenode.cli.machine_provision import provisioned
 from kubenode.cli.machine_settings import MachineFlags, PrometheusFlags
-from kubenode.cli.permit_client import checked_client
+from kubenode.cli.permit_client import checked_client, defender_client
+from kubenode.cli.program import Flags, ProgramContext, standing
 from kubenode.cli.providers_file import check_file
-from kubenode.cli.run import Flags, ProgramContext, defender_client, standing
 from kubenode.cli.setting_flags import load_program
 from kubenode.providers.class_configs import config_problems
 from kubenode.runtime.kube.errors import NotFound

@@ -12,7 +12,7 @@ from kubenode.runtime.stream.delivery import HttpBatchSender
 from kubenode.runtime.stream.exporter import StreamExporter
 
 if TYPE_CHECKING:
-    from kubenode.cli.run import ProgramContext
+    from kubenode.cli.program import ProgramContext
     from remedy.operator import RemedyOperator
 
 

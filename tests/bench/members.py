@@ -16,7 +16,7 @@ from urllib.request import urlopen
 from support.command import kubenode
 from support.daemons import free_port
 from support.embedded import EmbeddedPlane
-from support.programs import Program
+from support.programs import KUBENODE, Program
 from support.simulated_members import MemberConduct, MemberSite
 from support.waiting import until
 
@@ -54,7 +54,7 @@ class MemberBench:
         self._port = free_port()
         words = ("--kubeconfig", str(plane.kubeconfig), "--no-lease", "--audit-file=")
         more = ("--health-port", str(self._port), "--member-probe-seconds", str(probe_seconds))
-        self.program = Program("captain", ("run", "captain", *words, *more), folder)
+        self.program = Program("captain", ("run", "captain", *words, *more), folder, KUBENODE)
 
     def run(self, names: list[str]) -> dict[str, Any]:
         until(lambda: self._page("/readyz"), "Captain is ready", PATIENCE)

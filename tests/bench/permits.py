@@ -19,7 +19,7 @@ from typing import Any
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.defender_world import a_policy
-from support.programs import Program
+from support.programs import KUBENODE, Program
 from support.redis_askers import Asker, Count, Figures
 from support.redis_server import RedisServer
 from support.remedy_cluster import Cluster, connected, install_crds
@@ -106,7 +106,7 @@ def _program(plane: ControlPlane, folder: Path, port: int, words: Sequence[str])
         *("run", "defender", "--kubeconfig", str(plane.kubeconfig), "--namespace", NAMESPACE),
         *("--listen-port", str(port), "--health-port", "0", *words),
     )
-    return Program(f"defender-{port}", flags, folder)
+    return Program(f"defender-{port}", flags, folder, KUBENODE)
 
 
 async def _ready(client: HttpPermits, program: Program) -> None:

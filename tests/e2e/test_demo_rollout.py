@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from support.command import started
+from support.command import freshly_started
 
 PATIENCE = 400.0
 """Seconds. Alone on its cores it has stopped after 80 s; most of that it waits."""
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.e2e
 def test_a_rollout_that_goes_bad_stops_at_its_third_batch() -> None:
     """It ends when it has stopped: how long that takes is the machine's matter."""
     flags = ("--scenario", "rollout", "--seed", "7", "--json", "--port", "0")
-    with started("demo", *flags) as demo:
+    with freshly_started("demo", *flags) as demo:
         assert demo.stdout is not None and demo.stderr is not None
         said: list[str] = []
         deadline = time.monotonic() + PATIENCE

@@ -11,7 +11,7 @@ from typing import Any
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.helm import NAMESPACE, Object, ident, pod_specs
-from support.programs import KUBENODE, Program
+from support.programs import Program
 
 NODE: Object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "central"}}
 DEFENDER_AUDIENCE = "kubenode-defender"
@@ -77,11 +77,11 @@ def account(cp: ControlPlane, name: str, folder: Path) -> tuple[Path, Path]:
 class ChartPrograms:
     """The chart's pods as processes of this host: their flags, but for ports, names and folders.
 
-    command  the `kubenode` that they are
+    command  the `kubenode` that they are, None: forks of this environment's
     """
 
     def __init__(
-        self, cp: ControlPlane, objects: list[Object], folder: Path, command: Path = KUBENODE
+        self, cp: ControlPlane, objects: list[Object], folder: Path, command: Path | None = None
     ) -> None:
         self._cp, self._folder, self._command = cp, folder, command
         self._pods = dict(pod_specs(objects))

@@ -1,11 +1,7 @@
 """The real `kubenode` command as a subprocess, and servers that answer it badly."""
 
-import atexit
 import json
-import os
-import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,14 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-COMMAND = str(Path(sys.executable).parent / "kubenode")
-FORKS = Path(__file__).with_name("command_forks.py")
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Ours without what would name a cluster, and with a home that names none."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("KUBE", "KUBENODE_"))}
-    return {**kept, "HOME": os.devnull, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "200", **more}
+from support.command_process import COMMAND as COMMAND
+from support.command_process import CommandProcess
+from support.command_process import environment as environment
 
 
 def kubenode(
@@ -31,59 +22,17 @@ def kubenode(
 
     Raises subprocess.TimeoutExpired after `limit` seconds, and the command is killed.
     """
-    words = [*map(str, arguments)]
-    request = {"arguments": words, "environment": environment(**variables), "folder": os.getcwd()}
-    with (
-        _forks() as line,
-        tempfile.TemporaryFile("w+", errors="replace") as out,
-        tempfile.TemporaryFile("w+", errors="replace") as err,
-    ):
-        raw = f"{json.dumps(request)}\n".encode()
-        socket.send_fds(line, [raw], [out.fileno(), err.fileno()])
-        line.settimeout(limit)
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        process = CommandProcess([*map(str, arguments)], environment(**variables), (out, err))
         try:
-            code = int(line.recv(16))
-        except TimeoutError:
-            raise subprocess.TimeoutExpired([COMMAND, *words], limit) from None
-        out.seek(0)
-        err.seek(0)
-        return subprocess.CompletedProcess([COMMAND, *words], code, out.read(), err.read())
-
-
-_lock = threading.Lock()
-_started: list[Path] = []
-
-
-def _forks() -> socket.socket:
-    """A connection to the process that forks the command, which ends with this one."""
-    with _lock:
-        if not _started:
-            _started.append(_start_forks())
-    line = socket.socket(socket.AF_UNIX)
-    line.connect(str(_started[0]))
-    return line
-
-
-def _start_forks() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="kubenode-command-"))
-    path = folder / "socket"
-    process = subprocess.Popen(
-        [sys.executable, FORKS, path],
-        env=environment(),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdin is not None and process.stdout is not None
-
-    def end() -> None:
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.close()
-        process.stdout.close()
-        process.wait()
-
-    atexit.register(end)
-    assert process.stdout.readline() == b"loaded\n", f"{FORKS.name} does not start"
-    return path
+            code = process.wait(limit)
+        finally:
+            process.close()
+        texts = []
+        for file in (out, err):
+            file.seek(0)
+            texts.append(file.read().decode(errors="replace"))
+        return subprocess.CompletedProcess(process.args, code, *texts)
 
 
 def fresh(
@@ -101,8 +50,18 @@ def fresh(
 
 
 @contextmanager
-def started(*arguments: str | Path, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """The command in the background, in a process group of its own; killed if it is still there."""
+def started(*arguments: str | Path, **variables: str) -> Iterator[CommandProcess]:
+    """The command in the background, in a fork; killed if it is still there."""
+    process = CommandProcess([*map(str, arguments)], environment(**variables))
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@contextmanager
+def freshly_started(*arguments: str | Path, **variables: str) -> Iterator["subprocess.Popen[str]"]:
+    """The command in the background, as a shell starts it; killed if it is still there."""
     process = subprocess.Popen(
         [COMMAND, *map(str, arguments)],
         env=environment(**variables),

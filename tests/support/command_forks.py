@@ -4,10 +4,12 @@ A start of the command costs a second and a half of processor time, nearly all o
 are the same each time, and tests start it some hundred times. What runs in a fork is the command as
 it is: a process with arguments, environment, folder and outputs of its own, and an exit code.
 
-A request is one JSON line with two files for the outputs; the answer is the exit code. Who closes
-the connection before the answer ends the command. The end of standard input ends this process.
+A request is one JSON line with two files for the outputs; the answers are the process ID and the
+exit code. Who closes the connection before the second ends the command. The end of standard input
+ends this process.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -16,7 +18,9 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import sys
+import time
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -28,9 +32,13 @@ import simulation.replay
 
 MOST = 1 << 20
 """Bytes of a request."""
+NUMBER = struct.Struct("i")
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 def main(path: Path) -> None:
+    sys.path[0] = str(Path(sys.executable).parent)  # as of the command, without our neighbours
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         for found in iter_modules(kubenode.cli.__path__, "kubenode.cli."):
@@ -49,6 +57,7 @@ def main(path: Path) -> None:
             line, _ = listener.accept()
             with line:
                 if os.fork() == 0:
+                    listener.close()
                     return attend(line)
 
 
@@ -60,21 +69,27 @@ def attend(line: socket.socket) -> None:
     if (child := os.fork()) == 0:
         line.close()
         become(json.loads(raw), *outputs)
+    for file in outputs:
+        os.close(file)  # or a pipe would not end with the command
+    line.sendall(NUMBER.pack(child))
     watched = os.pidfd_open(child)
     ready, _, _ = select.select([watched, line.fileno()], [], [])
     if watched not in ready:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
     if watched in ready:
-        line.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+        line.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
     os._exit(0)
 
 
 def become(request: Mapping[str, Any], out: int, err: int) -> None:
-    """Ends as the command does."""
+    """Ends as the command does, or with the process that attends to it."""
+    os.setsid()
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    time.tzset()
     for number, file in enumerate((os.open(os.devnull, os.O_RDONLY), out, err)):
         os.dup2(file, number)  # under the streams that Python has of them
         os.close(file)

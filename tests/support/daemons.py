@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGTERM, Signals
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
@@ -54,6 +54,21 @@ def outlives_its_servers() -> None:
     _promised.said = True
 
 
+class RunningProcess(Protocol):
+    """What a Daemon needs of a process."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class Daemon:
     """One server process, started from a thread that lasts because it dies with the thread.
 
@@ -64,7 +79,7 @@ class Daemon:
         self.name = name
         self.argv = [str(word) for word in argv]
         self.log = log
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: RunningProcess | None = None
 
     @property
     def pid(self) -> int:

@@ -1,24 +1,36 @@
 """The `kubenode` command as people run it: a process with flags, killed and started at will."""
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from support.command_process import CommandProcess
 from support.daemons import Daemon
 
 KUBENODE = Path(sys.executable).with_name("kubenode")
 
 
+class ForkedDaemon(Daemon):
+    """`kubenode` in a fork of a process that has loaded it: a start costs no imports."""
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = CommandProcess(self.argv[1:], os.environ, (log, log))
+
+
 class Program:
     """`kubenode ARGUMENTS`, with its log in `folder`; `kill` is SIGKILL, `stop` a polite end.
 
-    command  another `kubenode` than that of this environment
+    command  an executable to start, for one whose memory or start is measured and for another
+             `kubenode` than that of this environment; None starts a fork
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], folder: Path, command: Path = KUBENODE
+        self, name: str, arguments: Sequence[str], folder: Path, command: Path | None = None
     ) -> None:
-        self._daemon = Daemon(name, [command, *arguments], folder / f"{name}.log")
+        kind = ForkedDaemon if command is None else Daemon
+        self._daemon = kind(name, [command or KUBENODE, *arguments], folder / f"{name}.log")
         self.starts = 0
 
     @property

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 from ruamel.yaml import YAML
 from support.command import kubenode, started
+from support.command_process import CommandProcess
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 
@@ -34,7 +35,7 @@ PATH = "/validate/noderemediers"
 class Program:
     """A running `kubenode run remedy`; `log` is what it has said when it is over."""
 
-    process: "subprocess.Popen[str]"
+    process: CommandProcess
     log: str = ""
 
     def kill(self) -> None:

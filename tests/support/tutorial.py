@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from support.command import environment, started
+from support.command import environment, freshly_started
 from support.components import control_plane_folder
 from support.documented import BLOCK, ROOT
 from support.waiting import until
@@ -62,7 +62,7 @@ class Reader:
         match = DEMO.search(block)
         assert match is not None, block
         flags = (match[1] or "").split()
-        with started("demo", *flags, *more, "--json", "--port", "0") as demo:
+        with freshly_started("demo", *flags, *more, "--json", "--port", "0") as demo:
             lines, self._output = demo.stderr, deque(maxlen=LINES_KEPT)
             assert lines is not None
             follow = threading.Thread(target=self._output.extend, args=(lines,))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from support.command import kubenode
 from support.embedded import EmbeddedPlane
-from support.programs import Program
+from support.programs import KUBENODE, Program
 from support.simulated_members import MemberConduct, MemberSite
 from support.waiting import until
 
@@ -63,7 +63,7 @@ def test_every_bad_answer_has_a_reason_and_concerns_its_member_alone(
         assert kubenode("install", "--kubeconfig", plane.kubeconfig).returncode == 0
         plane.api.load(site.objects(site.conduct, MEMBERS_NAMESPACE))
         words = ("--kubeconfig", str(plane.kubeconfig), "--health-port", "0", "--no-lease")
-        program = Program("captain", ("run", "captain", *words), tmp_path)
+        program = Program("captain", ("run", "captain", *words), tmp_path, KUBENODE)
         program.start()
         try:
             wanted = {conduct.value: reason for conduct, reason in REASONS.items()}

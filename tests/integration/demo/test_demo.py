@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command import COMMAND, environment, fresh, started
+from support.command import COMMAND, environment, fresh, freshly_started
 
 from simulation.demo.breakers import STALE
 
@@ -113,7 +113,7 @@ def test_an_unknown_scenario_is_refused_with_those_that_there_are() -> None:
 
 
 def test_the_dashboard_of_the_demo_is_where_it_says() -> None:
-    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+    with freshly_started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
         found = re.search(r"dashboard: (\S+)", "".join(until_running(process)))
         assert found is not None
         with urllib.request.urlopen(found.group(1), timeout=20) as answer:
@@ -125,7 +125,7 @@ def test_the_dashboard_of_the_demo_is_where_it_says() -> None:
 
 def test_interrupted_in_mid_storm_it_still_sums_up() -> None:
     run = ["demo", "--scenario", "storm", "--nodes", "60", "--seed", "7", "--json"]
-    with started(*run) as process:
+    with freshly_started(*run) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if "Open" in line and "breakers:" in line:
@@ -164,7 +164,7 @@ def until_running(process: subprocess.Popen[str]) -> Iterator[str]:
 def test_a_signal_ends_it_in_3_seconds_with_the_summary_and_no_process_left(
     number: signal.Signals,
 ) -> None:
-    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+    with freshly_started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
         list(until_running(process))
         assert len(children(process.pid)) > 1  # the engine's child is there
         began = time.monotonic()
@@ -182,7 +182,7 @@ def test_a_signal_ends_it_in_3_seconds_with_the_summary_and_no_process_left(
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kubectl_works_beside_it(tmp_path: Path) -> None:
-    with started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
+    with freshly_started("demo", "--nodes", "60", "--seed", "7", "--json") as process:
         text = "".join(until_running(process))
         found = re.search(r"kubectl --kubeconfig (\S+)", text)
         assert found is not None, text

@@ -4,7 +4,6 @@ The chart calls it through a Service; here, without pods, by URL on loopback.
 """
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 from support.api_objects import GOOD, changed
 from support.command import started
+from support.command_process import CommandProcess
 from support.control_plane import ControlPlane
 from support.daemons import free_port
 from support.machine_world import OPERATOR, OPERATOR_GROUPS
@@ -71,7 +71,7 @@ def webhook(cluster: ControlPlane) -> Iterator[ControlPlane]:
             yield cluster
 
 
-def answered(cluster: ControlPlane, process: "subprocess.Popen[str]") -> None:
+def answered(cluster: ControlPlane, process: CommandProcess) -> None:
     """Wait until the webhook answers: the authority is published, its caches are current."""
     deadline = time.monotonic() + 90
     while "denied the request" not in (said := create(cluster, nonsense())):

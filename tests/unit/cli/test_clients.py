@@ -6,8 +6,8 @@ from prometheus_client import CollectorRegistry
 from support.clock import FakeClock
 from support.command import kubeconfig
 
+from kubenode.cli.program import clients
 from kubenode.cli.remedy_settings import RemedyFlags
-from kubenode.cli.run import clients
 from kubenode.runtime.settings import load
 from kubenode.runtime.telemetry.metrics import RuntimeMetrics
 

@@ -26,13 +26,6 @@ def test_what_the_agent_uses_loads_neither_kubernetes_nor_pydantic() -> None:
     assert done.stdout.split() == []
 
 
-def test_a_remedy_operator_alone_loads_no_web_server_of_kube_defender() -> None:
-    heavy = "{'fastapi', 'sse_starlette', 'defender.dashboard.server'}"
-    code = f"import sys, kubenode.cli.run; print(*({heavy} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
-
-
 def test_help_of_the_command_loads_nothing_heavy() -> None:
     heavy = "{'pydantic', 'asyncio', 'kubernetes', 'starlette', 'defender', 'remedy', 'machine'}"
     code = f"import sys, kubenode.cli.app; print(*({heavy} & set(sys.modules)))"
