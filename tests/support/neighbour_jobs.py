@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from support.kwok_machines import FAULT
+from support.neighbour_site import PATIENCE
 from support.remedy_cluster import Cluster
 
 from kubenode.api.v1alpha1 import JobPhase, RemedyOperationJob
 from kubenode.runtime.clock import SystemClock
 
-PATIENCE = 120.0
 CONDITION = {"condition": {"type": FAULT, "status": "True"}}
 VERIFY = {"for": "1s", "settle": "0s", "timeout": "90s"}
 REPAIR = {"name": "boot", "steps": [{"cordon": {}}, {"powerCycle": {}}], "verify": VERIFY}

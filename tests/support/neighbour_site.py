@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from support import waiting
 from support.chart_plane import ChartPrograms, ready, secret
 from support.control_plane import ControlPlane
-from support.helm import NAMESPACE, Helm, Object, is_hook, pod_specs
+from support.helm import NAMESPACE, Helm, Object, ident, is_hook, pod_specs
 from support.kwok_machines import KWOK_ANNOTATION
 from support.remedy_cluster import install_crds
 
@@ -57,7 +57,7 @@ class NeighbourSite:
             yield url
 
 
-def apply(plane: ControlPlane, objects: list[Object] | tuple[Object, ...]) -> None:
+def apply(plane: ControlPlane, objects: Sequence[Object]) -> None:
     listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(listed))
 
@@ -71,7 +71,7 @@ def started_site(helm: Helm, folder: Path, providers: Path) -> Iterator[Neighbou
     with ControlPlane(kwok=True, kwok_annotation=annotation) as plane:
         objects = helm.rendered(VALUES)
         pods = {name for name, _ in pod_specs(objects)}
-        rights = [found for found in objects if not is_hook(found) and _name(found) not in pods]
+        rights = [found for found in objects if not is_hook(found) and ident(found) not in pods]
         install_crds(plane)
         namespaces = [found for found in rights if found["kind"] == "Namespace"]
         ours = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -86,8 +86,3 @@ def started_site(helm: Helm, folder: Path, providers: Path) -> Iterator[Neighbou
             programs.enter_context(site.running(REMEDY))
             waiting.until(lambda: ready(defender), "Kube Defender is ready", PATIENCE)
             yield site
-
-
-def _name(found: Object) -> str:
-    meta = found["metadata"]
-    return f"{found['kind']}/{meta.get('namespace', '')}/{meta['name']}"
