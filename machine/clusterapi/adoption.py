@@ -41,10 +41,11 @@ class Adoption:
     async def reconcile_all(self) -> None:
         """Reconcile all Machines of Cluster API once. Raises KubeError; the next run continues."""
         theirs = await self._theirs()
-        if theirs is None or not self._ground.machines.fresh():
+        caches = self._ground.machines, self._ground.nodes
+        if theirs is None or not all(cache.fresh() for cache in caches):
             return
         frozen = self._ground.meltdown.frozen()
-        plan = step(theirs, self._ground.machines.cache, frozen)
+        plan = step(theirs, self._ground.machines.cache, self._ground.nodes.cache, frozen)
         if plan.spared:
             log.warning("adopted Machines are kept", extra={"why": plan.spared})
         await self._do(plan)

@@ -5,7 +5,7 @@ addresses. Our Machine is imported and not provisioned: Cluster API creates and 
 Source: the API of cluster.x-k8s.io, v1beta1 and v1beta2, Machine `spec` and `status`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,12 +37,16 @@ class ClusterApiPlan:
 
 
 def step(
-    theirs: Sequence[Mapping[str, Any]], ours: Mapping[str, Machine], frozen: str
+    theirs: Sequence[Mapping[str, Any]],
+    ours: Mapping[str, Machine],
+    nodes: Collection[str],
+    frozen: str,
 ) -> ClusterApiPlan:
     """Return the plan.
 
     theirs: Cluster API Machines with the label.
     ours: all our Machines, by name.
+    nodes: names of all Nodes.
     frozen: why nothing may be deleted now, "" if it may.
     """
     wanted = {body["metadata"]["name"]: body for body in map(adopted, theirs) if body is not None}
@@ -52,6 +56,21 @@ def step(
         for name, body in wanted.items()
         if name in ours and (new := _changed(ours[name], body))
     ]
+    release, spared = _released(theirs, ours, nodes, frozen)
+    return ClusterApiPlan(tuple(create), tuple(change), tuple(release), spared)
+
+
+def _released(
+    theirs: Sequence[Mapping[str, Any]],
+    ours: Mapping[str, Machine],
+    nodes: Collection[str],
+    frozen: str,
+) -> tuple[list[Machine], str]:
+    """Return the Machines to release, and why others are kept.
+
+    Cluster API deletes the Node before its Machine: a Machine whose Node is gone, too, is released.
+    Machines that are gone while their Nodes stay may be an incomplete list: few are released.
+    """
     here = {item["metadata"]["uid"] for item in theirs}
     all_ = [m for m in ours.values() if SOURCE_UID in m.metadata.annotations]
     gone = [
@@ -59,15 +78,14 @@ def step(
         for m in all_
         if m.metadata.annotations[SOURCE_UID] not in here and m.metadata.deletion_timestamp is None
     ]
-    plan = ClusterApiPlan(tuple(create), tuple(change))
-    if not gone:
-        return plan
-    if frozen:
-        return ClusterApiPlan(plan.create, plan.change, spared=frozen)
-    if len(gone) > max(FEW, len(all_) * SHARE_PERCENT // 100):
-        why = f"{len(gone)} of {len(all_)} adopted Machines are gone from Cluster API at once"
-        return ClusterApiPlan(plan.create, plan.change, spared=f"{why}: none is released")
-    return ClusterApiPlan(plan.create, plan.change, release=tuple(gone))
+    if frozen and gone:
+        return [], frozen
+    proven = [m for m in gone if nodes and m.node_name not in nodes]
+    doubtful = len(gone) - len(proven)
+    if doubtful <= max(FEW, len(all_) * SHARE_PERCENT // 100):
+        return gone, ""
+    why = f"{doubtful} of {len(all_)} adopted Machines are gone from Cluster API at once"
+    return proven, f"{why}, and their Nodes are not: none of them is released"
 
 
 def adopted(theirs: Mapping[str, Any]) -> dict[str, Any] | None:

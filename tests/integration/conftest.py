@@ -1,14 +1,15 @@
 """Session fixtures: the real control plane and the embedded API server, each started once.
 
-A missing control plane skips its tests by name; in CI it fails.
+A missing control plane, or helm, skips its tests by name; in CI it fails.
 """
 
 from collections.abc import Iterator
 
 import pytest
-from support.components import CONTROL_PLANE, require
+from support.components import CONTROL_PLANE, HELM, require
 from support.control_plane import ControlPlane
 from support.embedded import EmbeddedPlane
+from support.helm import Helm
 
 CLUSTER_KINDS = (
     "validatingadmissionpolicies",
@@ -58,3 +59,10 @@ def embedded() -> Iterator[EmbeddedPlane]:
     """The embedded API server, which needs nothing but this repository."""
     with EmbeddedPlane() as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    """helm, with a folder of this session for what it caches."""
+    require(HELM)
+    return Helm(tmp_path_factory.mktemp("helm"))

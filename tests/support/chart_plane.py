@@ -51,7 +51,12 @@ def account(cp: ControlPlane, name: str, folder: Path) -> tuple[Path, Path]:
     token = cp.kubectl(*create).stdout.strip()
     file, config = folder / f"{name}.token", folder / f"{name}.kubeconfig"
     file.write_text(cp.kubectl(*create, f"--audience={DEFENDER_AUDIENCE}").stdout.strip())
-    config.write_text(
+    return write_token_config(cp, token, config), file
+
+
+def write_token_config(cp: ControlPlane, token: str, path: Path) -> Path:
+    """Write a kubeconfig of the user that `token` proves."""
+    path.write_text(
         json.dumps(
             {
                 "apiVersion": "v1",
@@ -71,7 +76,7 @@ def account(cp: ControlPlane, name: str, folder: Path) -> tuple[Path, Path]:
             }
         )
     )
-    return config, file
+    return path
 
 
 class ChartPrograms:

@@ -17,10 +17,13 @@ BUILD = Path(__file__).parents[1] / "control_plane" / "build.sh"
 BUILD_HELM = Path(__file__).parents[1] / "helm" / "build.sh"
 BUILD_GITOPS = Path(__file__).parents[1] / "gitops" / "build.sh"
 BUILD_NETWORK = Path(__file__).parents[1] / "cluster_network" / "build.sh"
+BUILD_NEIGHBOUR = Path(__file__).parents[1] / "neighbours" / "build.sh"
 VERSION = "KUBENODE_KUBERNETES"
 """Environment variable that chooses the control plane: a folder of tests/control_plane."""
 CONTROL_PLANE = "control-plane"
 CLUSTER_NETWORK = "cluster-network"
+CLUSTER_API = "clusterapi"
+KARPENTER = "karpenter"
 GITOPS = "gitops"
 OLDER_KUBELET = "older-kubelet"
 HELM = "helm"
@@ -101,6 +104,22 @@ def older_kubelet_folder() -> Path:
     return _of(BUILD, "no older kubelet", "some four minutes", "older_kubelet")
 
 
+def cluster_api_folder() -> Path:
+    """The folder with Cluster API's core manager, clusterapi, and its kustomization in config.
+
+    In CI they are built when they are missing (some two minutes). Raises MissingComponent.
+    """
+    return _of(BUILD_NEIGHBOUR, "no Cluster API", "some two minutes", CLUSTER_API)
+
+
+def karpenter_folder() -> Path:
+    """The folder with Karpenter of its kwok provider, karpenter, and its CRDs in crds.
+
+    In CI they are built when they are missing (some four minutes). Raises MissingComponent.
+    """
+    return _of(BUILD_NEIGHBOUR, "no Karpenter", "some four minutes", KARPENTER)
+
+
 def _of(build: Path, missing: str, time: str, *words: str) -> Path:
     found = _built(build, missing, time, *words)
     if isinstance(found, str):
@@ -127,9 +146,9 @@ def _built(build: Path, missing: str, time: str, *words: str) -> Path | str:
 def check(component: str) -> None:
     """Raises MissingComponent when `component` cannot be used here.
 
-    Known: "control-plane", "helm", "gitops", "cluster-network", "older-kubelet", "hosts"
-    (systemd-nspawn hosts: root and the packages), "images" (root and the packages), and every key
-    of PACKAGES.
+    Known: "control-plane", "helm", "gitops", "cluster-network", "clusterapi", "karpenter",
+    "older-kubelet", "hosts" (systemd-nspawn hosts: root and the packages), "images" (root and the
+    packages), and every key of PACKAGES.
     """
     if component == CONTROL_PLANE:
         control_plane_folder()
@@ -139,6 +158,10 @@ def check(component: str) -> None:
         gitops_folder()
     elif component == CLUSTER_NETWORK:
         cluster_network_folder()
+    elif component == CLUSTER_API:
+        cluster_api_folder()
+    elif component == KARPENTER:
+        karpenter_folder()
     elif component == OLDER_KUBELET:
         older_kubelet_folder()
     elif component in NEED_ROOT:
