@@ -16,6 +16,7 @@ from insight.store.database import database_errors, insert_into, write_transacti
 from insight.store.rollup_store import RollupStore, first_open_day, mark_pending
 from insight.store.rows import ReceivedEvent, rows_of
 from insight.store.schema import TABLES, day_of, events, faults, milliseconds, repairs
+from insight.store.week_store import WeekStore
 
 DELETED_AT_ONCE = 5000
 
@@ -41,6 +42,7 @@ class EventStore:
     def __init__(self, engine: Engine, retention: timedelta) -> None:
         self._engine, self._retention = engine, retention
         self.rollups = RollupStore(engine)
+        self.weeks = WeekStore(engine)
 
     def load(self, batch: Sequence[ReceivedEvent], now: datetime) -> LoadResult:
         """Store a batch. Raises MalformedEvent and StoreUnavailable, and stores nothing then."""

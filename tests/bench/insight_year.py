@@ -3,8 +3,8 @@
     make bench ARGS="insight_year --year-incidents 3000000 --year-nodes 10000 --year-clusters 20"
 
 It does so in SQLite and PostgreSQL, or in the databases of --year-database. The loader stores the
-first incidents, and its rate is the figure. The rest is copied without it (support.insight_seeding),
-because millions of incidents take long. A database that has events already is only measured.
+first incidents, and its rate is the figure. The rest is copied by support.insight_seeding, because
+millions of incidents take long. A database that has events already is only measured.
 """
 
 import argparse
@@ -129,10 +129,12 @@ def _load(engine: Engine, events: Iterable[StreamEvent], now: datetime) -> tuple
 
 
 def _roll_up(engine: Engine, now: datetime) -> int:
-    rollups = EventStore(engine, YEARS).rollups
-    days = rollups.list_pending(now)
+    store = EventStore(engine, YEARS)
+    days = store.rollups.list_pending(now)
     for day in days:
-        rollups.roll_up(day)
+        store.rollups.roll_up(day)
+    for span in store.weeks.list_missing(now):
+        store.weeks.roll_up(span)
     return len(days)
 
 

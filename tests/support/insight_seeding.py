@@ -46,7 +46,7 @@ def _copy(connection: Connection, table: Table, rows: Rows) -> None:
     columns = ", ".join(names)
     if connection.engine.name == POSTGRESQL:
         cursor = connection.connection.cursor()
-        with cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:  # type: ignore[attr-defined]  # of psycopg
+        with cursor.copy(f"COPY {table.name} ({columns}) FROM STDIN") as copy:
             for each in values:
                 copy.write_row(each)
     else:
