@@ -2,17 +2,18 @@
 
     make bench ARGS="insight_year --year-incidents 3000000 --year-nodes 10000 --year-clusters 20"
 
-It does so in SQLite and PostgreSQL, or in the databases of --year-database. The loader stores the
-first incidents, and its rate is the figure. The rest is copied by support.insight_seeding, because
-millions of incidents take long. A database that has events already is only measured.
+It does so in SQLite and PostgreSQL, or in databases that exist (--year-database). The loader
+stores the first incidents, and its rate is the figure. support.insight_seeding copies the rest,
+because millions of incidents take long. A database that has events already is only measured.
 """
 
 import argparse
 import asyncio
 import math
+import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import datetime, timedelta
@@ -20,6 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from bench.processes import usage
 from sqlalchemy import Engine, func, select
 from starlette.applications import Starlette
 from support.asgi import request
@@ -30,7 +32,7 @@ from support.insight_site import insight_app
 from support.insight_year import SimulatedYear, cluster_name
 from support.postgresql import postgresql_server
 
-from insight.store.database import POSTGRESQL
+from insight.store.database import POSTGRESQL, SQLITE
 from insight.store.event_store import EventStore
 from insight.store.rows import read_batch
 from insight.store.schema import faults
@@ -51,10 +53,11 @@ API = (
     f"/v1/faults?by=class&every=week&cluster={cluster_name(1)}",
     "/v1/faults?by=kernel&every=week&rule=kubelet-problem",
 )
+KINDS = (SQLITE, POSTGRESQL)
 TABLES_OF_PAGES = ("/csv/faults", "/csv/fault-sums", "/csv/outcomes", "/csv/stages")
 SIZES = {
     POSTGRESQL: "SELECT pg_database_size(current_database())",
-    "sqlite": "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+    SQLITE: "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
 }
 
 
@@ -65,7 +68,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     flags.add_argument("--year-clusters", type=int, default=4)
     flags.add_argument("--year-loaded", type=int, default=20_000, help="incidents of the loader")
     flags.add_argument("--year-repeats", type=int, default=20)
-    flags.add_argument("--year-database", action="append", metavar="URL")
+    flags.add_argument("--year-database", nargs="*", default=list(KINDS), metavar="KIND|URL")
 
 
 def figures(chosen: argparse.Namespace) -> dict[str, Any]:
@@ -73,17 +76,19 @@ def figures(chosen: argparse.Namespace) -> dict[str, Any]:
     year = SimulatedYear(chosen.year_incidents, chosen.year_nodes, chosen.year_clusters)
     result = {}
     with ExitStack() as stack:
-        for url in chosen.year_database or _temporary(stack):
+        for database in chosen.year_database:
+            url = _temporary(database, stack) if database in KINDS else database
             engine = stack.enter_context(disposing(opened_store(url)))
             result[engine.name] = _measure(engine, year, chosen.year_loaded, chosen.year_repeats)
     return result
 
 
-def _temporary(stack: ExitStack) -> Iterator[str]:
-    """Yield the addresses of empty databases, which are deleted at the end."""
+def _temporary(kind: str, stack: ExitStack) -> str:
+    """Return the address of an empty database, which is deleted at the end."""
+    if kind == POSTGRESQL:
+        return stack.enter_context(postgresql_server()).url
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="kubenode-bench-"))
-    yield f"sqlite:///{Path(folder)}/insight.db"
-    yield stack.enter_context(postgresql_server()).url
+    return f"sqlite:///{Path(folder)}/insight.db"
 
 
 def _measure(engine: Engine, year: SimulatedYear, loaded: int, repeats: int) -> dict[str, Any]:
@@ -92,6 +97,7 @@ def _measure(engine: Engine, year: SimulatedYear, loaded: int, repeats: int) -> 
     began = time.perf_counter()
     result["rolled_up_days"] = _roll_up(engine, now)
     result["roll_up_seconds"] = round(time.perf_counter() - began, 1)
+    result["load_average"] = os.getloadavg()[0]
     with engine.connect() as connection:
         result["bytes"] = int(connection.exec_driver_sql(SIZES[engine.name]).scalar_one())
         result["incidents"] = connection.execute(select(func.count()).select_from(faults)).scalar()
@@ -99,7 +105,7 @@ def _measure(engine: Engine, year: SimulatedYear, loaded: int, repeats: int) -> 
     clock.step(now - clock.now())
     with ThreadPoolExecutor(1) as threads:
         app = insight_app(engine, clock, threads)
-        result["p95_seconds"] = asyncio.run(_time_queries(app, _uid(engine), repeats))
+        result["queries"] = asyncio.run(_time_queries(app, _uid(engine), repeats))
     return result
 
 
@@ -146,24 +152,26 @@ def _uid(engine: Engine) -> str:
 
 
 async def _time_queries(app: Starlette, uid: str, repeats: int) -> dict[str, Any]:
-    """Return the p95 of each query by the length of its period."""
+    """Return the figures of each query by its address."""
     single = (f"/incidents/{uid}", f"/v1/incidents/{uid}")
-    result: dict[str, Any] = {
-        target.replace(uid, "UID"): await _p95(app, target, repeats) for target in single
-    }
+    result = {target.replace(uid, "UID"): await _time(app, target, repeats) for target in single}
     for days in PERIODS:
         for target in (*PAGES, *API, *TABLES_OF_PAGES):
             address = f"{target}{'&' if '?' in target else '?'}days={days}"
-            result[address] = await _p95(app, address, repeats)
+            result[address] = await _time(app, address, repeats)
     return result
 
 
-async def _p95(app: Starlette, target: str, repeats: int) -> float:
-    times = []
+async def _time(app: Starlette, target: str, repeats: int) -> dict[str, float]:
+    """Return the p95, and the mean processor time of this process and of a server below it."""
+    times, cpu = [], usage(os.getpid()).cpu
     for _ in range(repeats):
         began = time.perf_counter()
         reply = await request(app, "GET", target)
         times.append(time.perf_counter() - began)
         if reply.status != 200:
             raise RuntimeError(f"{target} answers {reply.status}: {reply.body[:200]!r}")
-    return round(sorted(times)[math.ceil(0.95 * repeats) - 1], 3)
+    return {
+        "p95_seconds": round(sorted(times)[math.ceil(0.95 * repeats) - 1], 3),
+        "cpu_seconds": round((usage(os.getpid()).cpu - cpu) / repeats, 3),
+    }
