@@ -25,10 +25,11 @@ from sqlalchemy import (
 )
 
 from insight.analyses.interval import Interval
-from insight.analyses.node_faults import IDENTITY, node_faults
+from insight.analyses.node_faults import node_faults
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources, find_sources
 from insight.analyses.value_nodes import has_sets, read_sets, sum_values, without_sets
+from insight.store.node_sets import IDENTITY
 from insight.store.rollup_schema import value_days, value_groups
 from insight.store.schema import faults, instant
 

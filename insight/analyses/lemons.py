@@ -12,10 +12,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import BigInteger, Connection, Select, Subquery, cast, func, select, union_all
 
-from insight.analyses.node_faults import FILTERS, IDENTITY, node_faults
+from insight.analyses.node_faults import FILTERS, node_faults
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources, find_sources
 from insight.analyses.week_sources import find_weeks
+from insight.store.node_sets import IDENTITY
 from insight.store.rollup_schema import failure_days, failure_groups
 from insight.store.schema import instant, repairs
 from insight.store.week_schema import node_groups, node_weeks

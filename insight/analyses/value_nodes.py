@@ -11,9 +11,9 @@ from itertools import groupby
 from sqlalchemy import Connection, select
 
 from insight.analyses.interval import Interval
-from insight.analyses.node_faults import IDENTITY, node_faults
+from insight.analyses.node_faults import node_faults
 from insight.analyses.sources import PeriodSources, within
-from insight.store.node_sets import NodeSets, node_id, nodes_of, unpack_sets
+from insight.store.node_sets import IDENTITY, NodeSets, node_id, nodes_of, unpack_sets
 from insight.store.rollup_schema import DayState, rollup_days
 from insight.store.schema import DAY, milliseconds
 from insight.store.week_schema import value_nodes

@@ -5,6 +5,7 @@
 It does so in SQLite and PostgreSQL, or in databases that exist (--year-database). The loader
 stores the first incidents, and its rate is the figure. support.insight_seeding copies the rest,
 because millions of incidents take long. A database that has events already is only measured.
+With --year-check, a computation from the events must give the same figures.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from support.insight_history import disposing, opened_store
 from support.insight_seeding import seed
 from support.insight_site import insight_app
 from support.insight_year import SimulatedYear, cluster_name
+from support.insight_year_checks import check_years, year_periods
 from support.postgresql import postgresql_server
 
 from insight.store.database import POSTGRESQL, SQLITE
@@ -68,6 +70,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     flags.add_argument("--year-clusters", type=int, default=4)
     flags.add_argument("--year-loaded", type=int, default=20_000, help="incidents of the loader")
     flags.add_argument("--year-repeats", type=int, default=20)
+    flags.add_argument("--year-check", action="store_true", help="compute all figures again")
     flags.add_argument("--year-database", nargs="*", default=list(KINDS), metavar="KIND|URL")
 
 
@@ -80,6 +83,9 @@ def figures(chosen: argparse.Namespace) -> dict[str, Any]:
             url = _temporary(database, stack) if database in KINDS else database
             engine = stack.enter_context(disposing(opened_store(url)))
             result[engine.name] = _measure(engine, year, chosen.year_loaded, chosen.year_repeats)
+            if chosen.year_check:
+                until = year.start + timedelta(days=year.days)
+                check_years(engine, year.events(), year_periods(until, cluster_name(1)))
     return result
 
 
