@@ -25,9 +25,11 @@ from sqlalchemy import (
 )
 
 from insight.analyses.interval import Interval
-from insight.analyses.node_faults import IDENTITY, node_faults
+from insight.analyses.node_faults import node_faults
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources, find_sources
+from insight.analyses.value_nodes import has_sets, read_sets, sum_values, without_sets
+from insight.store.node_sets import IDENTITY
 from insight.store.rollup_schema import value_days, value_groups
 from insight.store.schema import faults, instant
 
@@ -82,10 +84,17 @@ def count_faults(
     connection: Connection, selection: HistorySelection, by: FaultProperty, interval: Interval
 ) -> list[FaultRow]:
     """Return the rows in the order of time and value. A time without faults has no row."""
-    column = column_of(by)
-    nodes = node_faults(find_sources(connection, selection), (column,), interval)
-    rows = connection.execute(_by_value(nodes, [nodes.c.start, nodes.c[column]]))
-    ordered = sorted((start, value, *counts) for start, value, *counts in rows)
+    sources, column = find_sources(connection, selection), column_of(by)
+    if has_sets(sources):
+        ordered = sorted(
+            (start, value, each.faults, len(each.nodes), each.early)
+            for start, values in sum_values(connection, sources, column, interval)
+            for value, each in values.items()
+        )
+    else:
+        nodes = node_faults(sources, (column,), interval)
+        rows = connection.execute(_by_value(nodes, [nodes.c.start, nodes.c[column]]))
+        ordered = sorted((start, value, *counts) for start, value, *counts in rows)
     return [FaultRow(instant(start), value, faults, n) for start, value, faults, n, _ in ordered]
 
 
@@ -93,10 +102,19 @@ def sum_faults(
     connection: Connection, selection: HistorySelection, by: FaultProperty
 ) -> list[FaultSum]:
     """Return the values with their faults in the whole period, the most frequent first."""
-    column = column_of(by)
-    nodes = node_faults(find_sources(connection, selection), (column,))
-    rows = connection.execute(_by_value(nodes, [nodes.c[column]]))
-    sums = [FaultSum(value, faults, n, early, faults - early) for value, faults, n, early in rows]
+    sources, column = find_sources(connection, selection), column_of(by)
+    if has_sets(sources):
+        sums = [
+            FaultSum(value, each.faults, len(each.nodes), each.early, each.faults - each.early)
+            for _, values in sum_values(connection, sources, column, None)
+            for value, each in values.items()
+        ]
+    else:
+        nodes = node_faults(sources, (column,))
+        rows = connection.execute(_by_value(nodes, [nodes.c[column]]))
+        sums = [
+            FaultSum(value, faults, n, early, faults - early) for value, faults, n, early in rows
+        ]
     return sorted(sums, key=lambda row: (-row.faults, row.value))
 
 
@@ -152,7 +170,11 @@ def _count_values(
     """Return the faults by start and value. values: None sums over all, as the value ""."""
     counts: Counter[tuple[int, str]] = Counter()
     queries = [_values_of_events(sources, by, interval, values)]
-    if sources.rollups and sources.selection.cluster:
+    if sources.selection.cluster and has_sets(sources):
+        counts += _values_of_sets(connection, sources, by, interval, values)
+        rest = without_sets(connection, sources, column_of(by))
+        queries.append(_values_of_nodes(rest, by, interval, values))
+    elif sources.rollups and sources.selection.cluster:
         queries.append(_values_of_nodes(sources, by, interval, values))
     elif sources.rollups:
         queries.append(_values_of_rollups(sources, by, interval, values))
@@ -188,6 +210,24 @@ def _values_of_rollups(
         )
         .group_by(start, value)
     )
+
+
+def _values_of_sets(
+    connection: Connection,
+    sources: PeriodSources,
+    by: FaultProperty,
+    interval: Interval,
+    values: Sequence[str] | None,
+) -> Counter[tuple[int, str]]:
+    counts: Counter[tuple[int, str]] = Counter()
+    for day, sets in read_sets(connection, sources, column_of(by)):
+        start = interval.start_of(day)
+        for value, (count, _) in sets.items():
+            if values is None:
+                counts[start, ""] += count
+            elif value in values:
+                counts[start, value] += count
+    return counts
 
 
 def _values_of_nodes(

@@ -3,8 +3,9 @@
 An incident is identified by the UID of its job. The IDs of its events begin with that UID.
 """
 
+from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,10 +14,14 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, func, literal, s
 from insight.analyses.moments import Moment, moments_of
 from insight.analyses.repair_outcomes import count_if
 from insight.analyses.selection import HistorySelection
+from insight.analyses.sources import PeriodSources, find_sources
+from insight.analyses.stage_times import is_counted
+from insight.store.rollup_schema import repair_days, repair_groups
 from insight.store.schema import events, faults, instant, repairs
 from insight.store.stages import SHADOWED
 from kubenode.runtime.stream.model import (
     TYPES,
+    EventJob,
     JobClosed,
     JobOpened,
     JobTransition,
@@ -24,6 +29,7 @@ from kubenode.runtime.stream.model import (
 )
 
 MOST_INCIDENTS = 100
+EVERYTHING = HistorySelection(instant(0), datetime(9000, 1, 1, tzinfo=UTC))
 MOST_SIMILAR = 10
 MOST_EVENTS = 2000
 OPENED, CLOSED = "/opened", "/closed"
@@ -156,7 +162,7 @@ def _with_others(
         previous=_named(connection, cluster, before) if before else None,
         following=_following(connection, cluster, job.name),
         similar=[_incident_row(row) for row in similar],
-        rungs=_rungs(connection, incident.uid, job.rule, job.fault_class),
+        rungs=_rungs(connection, incident, job),
     )
 
 
@@ -174,19 +180,47 @@ def _following(connection: Connection, cluster: str, job: str) -> list[JobRefere
     return [JobReference(name, _uid(event)) for name, event in rows]
 
 
-def _rungs(connection: Connection, uid: str, rule: str, fault_class: str) -> list[RungRow]:
-    query = (
+def _rungs(connection: Connection, incident: Incident, job: EventJob) -> list[RungRow]:
+    """Return the outcomes of all jobs of the same rule and class except this one."""
+    sources = find_sources(connection, EVERYTHING)
+    jobs: Counter[str] = Counter()
+    succeeded: Counter[str] = Counter()
+    for query in (_rungs_of_events(sources, job), _rungs_of_rollups(sources, job)):
+        for rung, count, healed in connection.execute(query):
+            jobs[rung] += int(count)
+            succeeded[rung] += int(healed)
+    if (closed := incident.closed) is not None and closed.phase != SHADOWED:
+        jobs[closed.rung_name] -= 1
+        succeeded[closed.rung_name] -= closed.phase == "Succeeded"
+    ordered = sorted((+jobs).items(), key=lambda entry: (-entry[1], entry[0]))
+    return [RungRow(rung, count, succeeded[rung]) for rung, count in ordered]
+
+
+def _rungs_of_events(sources: PeriodSources, job: EventJob) -> Select[*tuple[Any, ...]]:
+    return (
         select(repairs.c.rung_name, func.count(), count_if(repairs.c.phase == "Succeeded"))
         .where(
-            repairs.c.rule == literal(rule),
-            repairs.c.fault_class == literal(fault_class),
-            repairs.c.id != uid + CLOSED,
-            repairs.c.phase != SHADOWED,
+            repairs.c.rule == literal(job.rule),
+            repairs.c.fault_class == literal(job.fault_class),
+            is_counted(sources),
         )
         .group_by(repairs.c.rung_name)
-        .order_by(func.count().desc(), repairs.c.rung_name)
     )
-    return [RungRow(*row) for row in connection.execute(query)]
+
+
+def _rungs_of_rollups(sources: PeriodSources, job: EventJob) -> Select[*tuple[Any, ...]]:
+    groups = repair_groups.c
+    return (
+        select(groups.rung_name, func.sum(repair_days.c.jobs), func.sum(repair_days.c.succeeded))
+        .join_from(repair_groups, repair_days, repair_days.c.group_id == groups.id)
+        .where(
+            groups.cluster.is_(None),
+            groups.rule == literal(job.rule),
+            groups.fault_class == literal(job.fault_class),
+            sources.covers_days(repair_days),
+        )
+        .group_by(groups.rung_name)
+    )
 
 
 def _incident_row(row: Any) -> IncidentRow:

@@ -5,10 +5,7 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, ColumnElement, cast
 
-from insight.store.schema import DAY
-
-MONDAY = 3 * DAY
-"""1970 began on a Thursday, three days after a Monday."""
+from insight.store.schema import DAY, MONDAY
 
 
 class Interval(StrEnum):

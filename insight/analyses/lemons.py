@@ -5,19 +5,24 @@ A node is identified by cluster, name and UID: a new machine under an old name s
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, Connection, Select, cast, func, select
+from sqlalchemy import BigInteger, Connection, Select, Subquery, cast, func, select, union_all
 
-from insight.analyses.node_faults import FILTERS, IDENTITY, node_faults
+from insight.analyses.node_faults import FILTERS, node_faults
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources, find_sources
+from insight.analyses.week_sources import find_weeks
+from insight.store.node_sets import IDENTITY
 from insight.store.rollup_schema import failure_days, failure_groups
 from insight.store.schema import instant, repairs
+from insight.store.week_schema import node_groups, node_weeks
 
 MOST_NODES = 200
+FIGURES = ("faults", "relapses", "first", "last")
 Identity = tuple[str, str, str]
 
 
@@ -52,8 +57,9 @@ def list_lemons(
     selection: HistorySelection,
     least: int,
     nodes: Sequence[NodeSum] | None = None,
+    most: int = MOST_NODES,
 ) -> list[LemonRow]:
-    """Return the nodes with at least `least` faults, the worst first, at most MOST_NODES.
+    """Return the nodes with at least `least` faults, the worst first, at most `most`.
 
     nodes: those of the selection, if they are read already
     """
@@ -61,7 +67,7 @@ def list_lemons(
     worst = sorted(
         (node for node in every if node.faults >= least),
         key=lambda node: (-node.faults, -node.relapses, node.identity),
-    )[:MOST_NODES]
+    )[:most]
     if not worst:
         return []
     sources, uids = find_sources(connection, selection), [node.identity[2] for node in worst]
@@ -72,7 +78,7 @@ def list_lemons(
 
 def sum_nodes(connection: Connection, selection: HistorySelection) -> list[NodeSum]:
     """Return all nodes that had a fault."""
-    nodes = node_faults(find_sources(connection, selection))
+    nodes = _node_sums(connection, selection)
     identity = [nodes.c[name] for name in IDENTITY]
     sums = (cast(func.sum(nodes.c[name]), BigInteger) for name in ("faults", "relapses"))
     query = select(*identity, *sums, func.min(nodes.c.first), func.max(nodes.c.last))
@@ -80,6 +86,24 @@ def sum_nodes(connection: Connection, selection: HistorySelection) -> list[NodeS
         NodeSum((cluster, node, uid), *figures)
         for cluster, node, uid, *figures in connection.execute(query.group_by(*identity))
     ]
+
+
+def _node_sums(connection: Connection, selection: HistorySelection) -> Subquery:
+    """Select nodes with their figures, several times each."""
+    sources = find_sources(connection, selection)
+    if selection.rule or selection.fault_class:
+        return node_faults(sources)
+    weeks = find_weeks(connection, sources.rollups)
+    days = node_faults(replace(sources, rollups=tuple(weeks.days)))
+    columns = [days.c[name] for name in (*IDENTITY, *FIGURES)]
+    past = (
+        select(
+            *(node_groups.c[name] for name in IDENTITY), *(node_weeks.c[name] for name in FIGURES)
+        )
+        .join_from(node_weeks, node_groups, node_groups.c.id == node_weeks.c.group_id)
+        .where(weeks.covers(node_weeks), *selection.list_conditions(node_groups, ("cluster",)))
+    )
+    return union_all(select(*columns), past).subquery("node_sums")
 
 
 def count_by_faults(nodes: Iterable[NodeSum]) -> Counter[int]:

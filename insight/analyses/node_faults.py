@@ -19,10 +19,10 @@ from sqlalchemy import (
 from insight.analyses.interval import Interval
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources
+from insight.store.node_sets import IDENTITY
 from insight.store.rollup_schema import fault_days, fault_groups
 from insight.store.schema import faults, milliseconds
 
-IDENTITY = ("cluster", "node", "node_uid")
 FILTERS = ("cluster", "rule", "fault_class")
 
 

@@ -5,19 +5,23 @@ the exact ones, in proportion. All counts are exact.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, select
 
+from insight.analyses.interval import Interval
 from insight.analyses.selection import HistorySelection
 from insight.analyses.sources import PeriodSources
+from insight.analyses.week_sources import find_weeks
 from insight.store.day_sums import RepairSum
 from insight.store.histogram import HISTOGRAM_STAGES, histogram_of, percentiles_of, unpack
 from insight.store.rollup_schema import repair_days, repair_groups
 from insight.store.schema import day_of, repairs
 from insight.store.stages import repair_query
+from insight.store.week_schema import LENGTHS, repair_weeks
 
 PERCENTILES = (50, 95)
 K = TypeVar("K", bound=Hashable)
@@ -32,7 +36,10 @@ class StageTime(msgspec.Struct, frozen=True):
 
 
 class GroupDay(msgspec.Struct, frozen=True):
-    """Closed jobs of a rule and last rung on a day. times: a histogram"""
+    """Closed jobs of a rule and last rung on a day, or in weeks that begin then.
+
+    times: a histogram
+    """
 
     rule: str
     rung: str
@@ -45,11 +52,22 @@ class GroupDay(msgspec.Struct, frozen=True):
     times: int
 
 
-def read_repair_sums(connection: Connection, sources: PeriodSources) -> list[GroupDay] | None:
-    """Return the sums; None without a roll-up, because events have the exact times."""
+def read_repair_sums(
+    connection: Connection, sources: PeriodSources, interval: Interval | None = None
+) -> list[GroupDay] | None:
+    """Return the sums; None without a roll-up, because events have the exact times.
+
+    interval: no sum is over more than one of them
+    """
     if not sources.rollups:
         return None
-    return [*_from_rollups(connection, sources), *_from_events(connection, sources)]
+    weeks = find_weeks(connection, sources.rollups, _lengths(interval))
+    days = replace(sources, rollups=tuple(weeks.days))
+    return [
+        *_from_rollups(connection, sources, repair_weeks, weeks.covers(repair_weeks)),
+        *_from_rollups(connection, days, repair_days, days.covers_days(repair_days)),
+        *_from_events(connection, sources),
+    ]
 
 
 def stage_times(
@@ -78,13 +96,23 @@ def groups_of(selection: HistorySelection) -> ColumnElement[bool]:
     return and_(column == cluster if cluster else column.is_(None), *filters)
 
 
-def _from_rollups(connection: Connection, sources: PeriodSources) -> Iterator[GroupDay]:
+def _lengths(interval: Interval | None) -> Sequence[int]:
+    """Return the lengths of weeks that are within an interval."""
+    if interval is Interval.DAY:
+        return ()
+    return (1,) if interval is Interval.WEEK else LENGTHS
+
+
+def _from_rollups(
+    connection: Connection, sources: PeriodSources, facts: Table, condition: ColumnElement[bool]
+) -> Iterator[GroupDay]:
     groups = repair_groups.c
-    names = ("day", "jobs", "succeeded", "failed", "relapsed", "escalated", "times")
+    begin = facts.c.day if "day" in facts.c else facts.c.begin
+    names = ("jobs", "succeeded", "failed", "relapsed", "escalated", "times")
     query = (
-        select(groups.rule, groups.rung_name, *(repair_days.c[name] for name in names))
-        .join_from(repair_groups, repair_days, repair_days.c.group_id == groups.id)
-        .where(groups_of(sources.selection), sources.covers_days(repair_days))
+        select(groups.rule, groups.rung_name, begin, *(facts.c[name] for name in names))
+        .join_from(repair_groups, facts, facts.c.group_id == groups.id)
+        .where(groups_of(sources.selection), condition)
     )
     for rule, rung, day, *counts, times in connection.execute(query):
         jobs, succeeded, failed, relapsed, escalated = counts

@@ -6,7 +6,7 @@ its roll-up, because its events may be deleted. The figures of one node or job a
 events.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Connection, Table, and_, false, or_, select
@@ -29,11 +29,11 @@ class PeriodSources:
 
     def covers_events(self, table: Table) -> ColumnElement[bool]:
         """Return the condition on rows of events."""
-        return and_(self.selection.covers(table), _within(table.c.time, self.events))
+        return and_(self.selection.covers(table), within(table.c.time, self.events))
 
     def covers_days(self, facts: Table) -> ColumnElement[bool]:
         """Return the condition on the days of roll-ups."""
-        return _within(facts.c.day, self.rollups)
+        return within(facts.c.day, self.rollups)
 
 
 def find_sources(connection: Connection, selection: HistorySelection) -> PeriodSources:
@@ -83,7 +83,8 @@ def _joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(joined)
 
 
-def _within(column: ColumnElement[int], ranges: Ranges) -> ColumnElement[bool]:
+def within(column: ColumnElement[int], ranges: Sequence[tuple[int, int]]) -> ColumnElement[bool]:
+    """Return the condition that a column is in any of the ranges."""
     if not ranges:
         return false()
     return or_(*(and_(column >= begin, column < end) for begin, end in ranges))

@@ -59,7 +59,8 @@ def measure_stages(
 ) -> list[StageRow]:
     """Return the rows in the order of time and stage: those of repairs, and `heal` for all."""
     sources = find_sources(connection, selection)
-    return measure_sources(connection, sources, read_repair_sums(connection, sources), interval)
+    sums = read_repair_sums(connection, sources, interval)
+    return measure_sources(connection, sources, sums, interval)
 
 
 def measure_sources(

@@ -49,6 +49,13 @@ class InsightMetrics:
             registry=registry,
         )
 
+        self.shortened = Counter(
+            "kubenode_insight_shortened_events",
+            "Number of received events with a text, such as a label, that was cut.",
+            registry=registry,
+        )
+
     def loaded(self, result: LoadResult) -> None:
+        self.shortened.inc(result.shortened)
         for outcome in OUTCOMES:
             self._events.labels(outcome).inc(getattr(result, outcome))

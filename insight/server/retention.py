@@ -2,14 +2,18 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
+from typing import TypeVar
 
 from insight.server.metrics import InsightMetrics
 from insight.store.database import StoreUnavailable
 from insight.store.event_store import EventStore
 from kubenode.runtime.clock import Clock
 
+A = TypeVar("A")
+R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS = 10.0
@@ -53,16 +57,20 @@ class RetentionPart:
             self._trouble = ""
 
     async def _roll_up(self) -> None:
-        """Roll up the pending days. Loads run between two days."""
-        loop, rollups = asyncio.get_running_loop(), self._store.rollups
+        """Roll up the pending days, and then weeks. Loads run between two of them."""
         if self._trouble:
             return
+        rollups, weeks, now = self._store.rollups, self._store.weeks, self._clock.now()
         try:
-            list_pending = partial(rollups.list_pending, self._clock.now())
-            for day in await loop.run_in_executor(self._writing, list_pending):
-                await loop.run_in_executor(self._writing, rollups.roll_up, day)
+            for day in await self._write(rollups.list_pending, now):
+                await self._write(rollups.roll_up, day)
+            for span in await self._write(weeks.list_missing, now):
+                await self._write(weeks.roll_up, span)
         except StoreUnavailable as error:
             log.warning("days are not rolled up", extra={"why": str(error)})
+
+    async def _write(self, act: Callable[[A], R], argument: A) -> R:
+        return await asyncio.get_running_loop().run_in_executor(self._writing, act, argument)
 
     async def _delete(self) -> None:
         delete = partial(self._store.delete_expired, self._clock.now())

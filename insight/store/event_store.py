@@ -14,8 +14,9 @@ from sqlalchemy import Connection, Engine, Table, delete, select
 
 from insight.store.database import database_errors, insert_into, write_transaction
 from insight.store.rollup_store import RollupStore, first_open_day, mark_pending
-from insight.store.rows import ReceivedEvent, rows_of
+from insight.store.rows import ReceivedEvent, rows_of, shorten
 from insight.store.schema import TABLES, day_of, events, faults, milliseconds, repairs
+from insight.store.week_store import WeekStore
 
 DELETED_AT_ONCE = 5000
 
@@ -23,13 +24,14 @@ DELETED_AT_ONCE = 5000
 @dataclass(frozen=True, slots=True)
 class LoadResult:
     """Counts of one batch. stored: new events; known: stored before; expired: beyond retention;
-    ignored: of a type that this version does not know.
+    ignored: of a type that this version does not know; shortened: with a text that was cut.
     """
 
     stored: int = 0
     known: int = 0
     expired: int = 0
     ignored: int = 0
+    shortened: int = 0
 
 
 class EventStore:
@@ -41,6 +43,7 @@ class EventStore:
     def __init__(self, engine: Engine, retention: timedelta) -> None:
         self._engine, self._retention = engine, retention
         self.rollups = RollupStore(engine)
+        self.weeks = WeekStore(engine)
 
     def load(self, batch: Sequence[ReceivedEvent], now: datetime) -> LoadResult:
         """Store a batch. Raises MalformedEvent and StoreUnavailable, and stores nothing then."""
@@ -48,6 +51,7 @@ class EventStore:
         ignored = len(batch) - len(known_types)
         if not known_types:
             return LoadResult(ignored=ignored)
+        shortened = sum([any([shorten(row) for _, row in rows]) for _, rows in known_types])
         with write_transaction(self._engine) as connection:
             start = max(self._start(now), first_open_day(connection))
             rows: dict[Table, list[dict[str, Any]]] = defaultdict(list)
@@ -57,7 +61,8 @@ class EventStore:
                         rows[table].append(row)
             stored = _insert(connection, rows)
         timely = len(rows[events])
-        return LoadResult(stored, timely - stored, len(known_types) - timely, ignored)
+        expired = len(known_types) - timely
+        return LoadResult(stored, timely - stored, expired, ignored, shortened)
 
     def delete_expired(self, now: datetime) -> int:
         """Delete rows beyond the retention, in small transactions. Return how many events."""

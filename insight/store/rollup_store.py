@@ -13,9 +13,12 @@ from sqlalchemy import Connection, Engine, Table, and_, delete, func, select, up
 
 from insight.store.database import database_errors, insert_into, write_transaction
 from insight.store.day_sums import sum_day
+from insight.store.node_sets import sum_node_sets
 from insight.store.rollup_schema import FACTS, DayState, rollup_days
 from insight.store.schema import DAY, day_of, faults, milliseconds, repairs
 from insight.store.stages import repair_query
+from insight.store.week_schema import value_nodes
+from insight.store.week_store import discard_weeks
 
 
 class RollupStore:
@@ -37,12 +40,17 @@ class RollupStore:
             state = select(rollup_days.c.state).where(rollup_days.c.day == day)
             if connection.execute(state).scalar_one_or_none() == DayState.ARCHIVED:
                 return
-            rows = sum_day(day, *_read_day(connection, day))
+            opened, closed = _read_day(connection, day)
+            rows = sum_day(day, opened, closed)
             for facts, groups in FACTS.items():
                 connection.execute(delete(facts).where(facts.c.day == day))
                 _insert_groups(connection, groups, rows[groups])
                 if rows[facts]:
                     connection.execute(facts.insert(), rows[facts])
+            connection.execute(delete(value_nodes).where(value_nodes.c.day == day))
+            if sets := sum_node_sets(day, opened):
+                connection.execute(value_nodes.insert(), sets)
+            discard_weeks(connection, day)
             _set_state(connection, and_(rollup_days.c.day == day), DayState.CURRENT)
 
     def archive(self, before: int) -> None:

@@ -17,7 +17,12 @@ from kubenode.runtime.stream.model import (
 )
 
 MOST_ID = 1024
-"""Characters of an ID, a source or a name."""
+"""Bytes of an ID, a source or a subject."""
+LONGEST_TEXT = 253
+"""Characters of other columns: that of a name in Kubernetes. Indexes of PostgreSQL refuse rows of
+more than 2,704 bytes.
+"""
+UNBOUNDED = ("id", "data")
 
 
 class ReceivedEvent(msgspec.Struct):
@@ -77,10 +82,19 @@ def _check_envelope(event: ReceivedEvent) -> None:
         raise MalformedEvent(f"event {event.id[:200]!r}: time has no time zone; append Z")
     for name in ("id", "source", "subject"):
         value: str = getattr(event, name)
-        if len(value) > MOST_ID:
-            raise MalformedEvent(
-                f"event {event.id[:200]!r}: {name} is longer than {MOST_ID} characters"
-            )
+        if len(value.encode()) > MOST_ID:
+            raise MalformedEvent(f"event {event.id[:200]!r}: {name} is longer than {MOST_ID} bytes")
+
+
+def shorten(row: dict[str, Any]) -> bool:
+    """Cut texts that are too long for an index, in place. Return whether there were any."""
+    texts = {
+        column: value[:LONGEST_TEXT]
+        for column, value in row.items()
+        if isinstance(value, str) and len(value) > LONGEST_TEXT and column not in UNBOUNDED
+    }
+    row.update(texts)
+    return bool(texts)
 
 
 def _check_texts(event: ReceivedEvent, row: dict[str, Any]) -> None:

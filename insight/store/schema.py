@@ -14,6 +14,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 DAY = 86_400_000
 """Milliseconds."""
+MONDAY = 3 * DAY
+"""1970 began on a Thursday, three days after a Monday."""
 
 
 def _name(column: str) -> Column[str]:
@@ -60,7 +62,8 @@ faults = Table(
     Column("rack", String, nullable=False, server_default=""),
     Index("faults_time", "time"),
     Index("faults_job", "job"),
-    Index("faults_rule", "rule", "fault_class", "time"),
+    Index("faults_rule", "rule", "time"),
+    Index("faults_class", "fault_class", "time"),
     Index("faults_previous", "cluster", "previous"),
     Index("faults_node", "node", "time"),
 )

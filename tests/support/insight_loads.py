@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from hypothesis import strategies as st
+from msgspec import structs
 from sqlalchemy import Engine, delete, func, select
 from support.clock import T0
 from support.insight_history import history, received
 
 from insight.store.event_store import EventStore, LoadResult
+from insight.store.rows import LONGEST_TEXT
 from insight.store.schema import day_of, events, faults, instant, metadata, milliseconds, repairs
 from kubenode.runtime.stream.model import JobClosed, JobOpened, StreamEvent
 
@@ -63,6 +65,28 @@ def check_content(engine: Engine, expected: Sequence[StreamEvent]) -> None:
         for event in expected
         if isinstance(event.data, JobClosed)
     }
+
+
+def check_long_texts(engine: Engine) -> None:
+    """Texts too long for an index are cut, and the event stays as it came."""
+    emptied(engine)
+    dice = random.Random(1)
+    long = "".join(chr(dice.randrange(0x10000, 0x20000)) for _ in range(2500))
+    opened = next(event for event in HISTORY if isinstance(event.data, JobOpened))
+    node = structs.replace(opened.data.node, name=long, kernel=long, rack=long)
+    job = structs.replace(opened.data.job, name=long, uid=long, rule=long, fault_class=long)
+    data = structs.replace(opened.data, node=node, job=job, previous=long)
+    store = EventStore(engine, timedelta(days=365))
+    result = store.load(received([structs.replace(opened, data=data), *HISTORY[-4:]]), NOW)
+    assert (result.stored, result.shortened) == (5, 1)
+    with engine.connect() as connection:
+        row = connection.execute(select(faults).where(faults.c.id == opened.id)).one()
+        body = connection.execute(
+            select(events.c.data).where(events.c.id == opened.id)
+        ).scalar_one()
+    assert {row.node, row.kernel, row.rule, row.previous} == {long[:LONGEST_TEXT]}
+    assert long in body
+    store.rollups.roll_up(day_of(row.time))
 
 
 def check_retention(engine: Engine) -> None:

@@ -43,10 +43,12 @@ def deliveries(draw: st.DrawFn) -> Deliveries:
 
 
 def roll_up(engine: Engine) -> None:
-    """Roll up all pending days, as after a restart."""
-    rollups = EventStore(engine, YEARS).rollups
-    for day in rollups.list_pending(NOW):
-        rollups.roll_up(day)
+    """Roll up all pending days and all weeks, as after a restart."""
+    store = EventStore(engine, YEARS)
+    for day in store.rollups.list_pending(NOW):
+        store.rollups.roll_up(day)
+    for span in store.weeks.list_missing(NOW):
+        store.weeks.roll_up(span)
 
 
 def check_deliveries(engine: Engine, batches: Deliveries) -> None:

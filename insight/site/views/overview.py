@@ -35,7 +35,7 @@ def build_overview(connection: Connection, page: PageRequest) -> dict[str, Any]:
             draw_outcomes(outcomes, window),
             draw_stage(HEAL, "Time to heal", times, window),
         ],
-        "lemons": list_lemons(connection, selection, page.least, nodes)[:MOST_NODES],
+        "lemons": list_lemons(connection, selection, page.least, nodes, MOST_NODES),
         "incidents": list_incidents(connection, selection, MOST_LATEST),
     }
 

@@ -26,7 +26,7 @@ TITLES = {
 
 def build_healing(connection: Connection, page: PageRequest) -> dict[str, Any]:
     sources = find_sources(connection, page.selection)
-    sums = read_repair_sums(connection, sources)
+    sums = read_repair_sums(connection, sources, page.interval)
     rows = summarize_sources(connection, sources, sums)
     times = measure_sources(connection, sources, sums, page.interval)
     jobs, succeeded = sum(row.jobs for row in rows), sum(row.succeeded for row in rows)

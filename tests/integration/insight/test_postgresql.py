@@ -16,6 +16,7 @@ from support.insight_loads import (
     Deliveries,
     check_any_delivery_stores_each_event_once,
     check_content,
+    check_long_texts,
     check_retention,
     deliveries,
     emptied,
@@ -39,6 +40,10 @@ def test_any_order_and_repetition_stores_each_event_once(
     engine: Engine, batches: Deliveries
 ) -> None:
     check_any_delivery_stores_each_event_once(engine, batches)
+
+
+def test_texts_too_long_for_an_index_are_cut_and_counted(engine: Engine) -> None:
+    check_long_texts(engine)
 
 
 def test_expired_events_are_deleted_and_stay_away(engine: Engine) -> None:

@@ -19,6 +19,7 @@ from support.insight_loads import (
     Deliveries,
     check_any_delivery_stores_each_event_once,
     check_content,
+    check_long_texts,
     check_retention,
     count_events,
     deliveries,
@@ -58,6 +59,10 @@ def test_any_order_and_repetition_stores_each_event_once(
     check_any_delivery_stores_each_event_once(engine, batches)
 
 
+def test_texts_too_long_for_an_index_are_cut_and_counted(engine: Engine) -> None:
+    check_long_texts(engine)
+
+
 def test_expired_events_are_deleted_and_stay_away(engine: Engine) -> None:
     check_retention(engine)
 
@@ -86,7 +91,8 @@ def batch_of(*events: dict[str, Any]) -> Any:
     ("change", "message"),
     [
         ({"data": {}}, "missing required field `job`"),
-        ({"id": "x" * 2000}, "id is longer than 1024"),
+        ({"id": "x" * 1025}, "id is longer than 1024 bytes"),
+        ({"id": "\U0001f600" * 257}, "id is longer than 1024 bytes"),
         ({"subject": "x" * 2000}, "subject is longer"),
         ({"time": "2026-01-01T00:00:00"}, "time has no time zone"),
         ({"id": "a\x00b"}, "contains a null character"),
