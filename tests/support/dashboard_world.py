@@ -307,6 +307,15 @@ def some_rules() -> list[Object]:
     ]
 
 
+def a_collect_step(excerpt: str = "2 failed units: containerd, kubelet\nI/O error") -> Object:
+    place = "/var/lib/kubenode-agent/diagnostics/x.tar.gz on this host; characters: dmesg 70"
+    return {
+        "rung": 0, "index": 0, "name": "collect", "by": "Agent", "state": "Done",
+        "startedAt": stamp(110), "finishedAt": stamp(100), "attempts": 1,
+        "output": {"code": "0", "text": place, "excerpt": excerpt},
+    }  # fmt: skip
+
+
 def some_jobs() -> list[Object]:
     rack = "kubenode.io/rack=1b-r01"
     full = ("ConcurrencyLimit", rack, f"{rack}: 1 of 1 permits are held")
@@ -325,5 +334,5 @@ def some_jobs() -> list[Object]:
               explanation="condition DiskPressure True for 10m"),
         a_job("n00093", "NeedsHuman", note="rungs are spent: the fault is still there"),
         a_job("n00120", "Verifying", rung=0),
-        a_job("n00050", "Succeeded", name="n00050-5d5d5d5d5d"),
+        a_job("n00050", "Succeeded", name="n00050-5d5d5d5d5d", steps=[a_collect_step()]),
     ]  # fmt: skip

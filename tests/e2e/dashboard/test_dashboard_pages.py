@@ -18,6 +18,7 @@ SHOWN = {
     "rack": ("/rack?zone=eu-1b&rack=1b-r01", "Rack 1b-r01"),
     "search": ("/nodes?q=n0001", "10 nodes have “n0001” in the name."),
     "node": ("/nodes/n00004", "n00004"),
+    "node with an excerpt": ("/nodes/n00050", "n00050"),
     "budgets": ("/budgets", "Budgets"),
     "breakers": ("/breakers", "All breakers are closed."),
     "jobs": ("/jobs", "7 jobs open."),
