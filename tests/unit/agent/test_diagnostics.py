@@ -88,7 +88,7 @@ async def test_the_answer_has_what_is_notable_on_lines_of_its_own(tmp_path: Path
     answer = await collected(tmp_path, "dmesg", "journal", "runtime")
     place, *lines = answer.output.splitlines()
     assert "characters: dmesg " in place
-    assert lines == ["oops"]
+    assert lines == ["$ /bin/echo oops", "oops"]
 
 
 def test_an_excerpt_is_bounded_and_printable() -> None:
