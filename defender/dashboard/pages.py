@@ -11,6 +11,7 @@ from defender.dashboard.views import (
     budgets,
     job,
     jobs,
+    machine_sets,
     nodes,
     pauses,
     plots,
@@ -114,6 +115,10 @@ def _rollout(scene: Scene, params: Params) -> View | None:
     return rollout.view(scene, params["name"])
 
 
+def _machine_set(scene: Scene, params: Params) -> View | None:
+    return machine_sets.view_set(scene, params["name"])
+
+
 def _pauses(scene: Scene, params: Params) -> View:
     return pauses.view(scene)
 
@@ -133,6 +138,12 @@ PAGES = (
     DashboardPage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     DashboardPage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
     DashboardPage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
+    DashboardPage(
+        "machine_sets", "Machine sets", "/machine-sets", machine_sets.view, place="machine_sets"
+    ),
+    DashboardPage(
+        "machine_set", "Machine set", "/machine-sets/{name}", _machine_set, place="machine_sets"
+    ),
     DashboardPage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )
 MENU = tuple((page.name, page.title, page.path) for page in PAGES if page.name == page.place)

@@ -13,6 +13,7 @@ from defender.dashboard.doors import VisitorAuthenticator
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.live import Hub
 from defender.dashboard.machine import RolloutMachine
+from defender.dashboard.machine_set import MachineSetView
 from defender.dashboard.people import IdentityProvider, Proxy, Writers
 from defender.dashboard.posts import Entrance, FormHandlers
 from defender.dashboard.recorder import UsageRecorder
@@ -91,7 +92,14 @@ class Dashboard:
             clock=clock,
             name="machines of dashboard",
         )
-        self.board = SceneBuilder(defender, self.rollouts, self.machines, clock)
+        self.machine_sets: Informer[MachineSetView] = defender.informer(
+            kube,
+            paths.custom("machinesets"),
+            structs(MachineSetView),
+            clock=clock,
+            name="machine sets of dashboard",
+        )
+        self.board = SceneBuilder(defender, self.rollouts, self.machines, self.machine_sets, clock)
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
@@ -113,7 +121,16 @@ class Dashboard:
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
         leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
-        return [self.rollouts, self.machines, *leases, self.recorder, self.hub, self.sign_outs]
+        sets = self.machine_sets
+        return [
+            self.rollouts,
+            self.machines,
+            sets,
+            *leases,
+            self.recorder,
+            self.hub,
+            self.sign_outs,
+        ]
 
     @property
     def url(self) -> str:

@@ -29,6 +29,8 @@ SHOWN = {
     "would have": ("/would-have", "1 rule is in DryRun, and would have begun no repair."),
     "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
     "rollout": ("/rollouts/containerd", "Rollout of containerd: Paused"),
+    "machine sets": ("/machine-sets", "2 machine sets, 1 not at the desired state."),
+    "machine set": ("/machine-sets/workers", "Machine set workers: 1 of 3 machines available"),
     "pauses": ("/pauses", "Nothing is paused."),
 }
 
