@@ -75,7 +75,10 @@ class PortForward:
         try:
             return await self._transport.websocket(target.path, PROTOCOL)
         except aiohttp.WSServerHandshakeError as error:
-            text = f"port {target.port} of pod {target.pod} was not forwarded"
+            text = (
+                f"port {target.port} of pod {target.pod} was not forwarded; `kubectl logs -n"
+                f" {target.namespace} {target.pod}` shows whether its kubelet is reached"
+            )
             raise error_for(error.status, message=text, tried=tried) from error
         except (aiohttp.ClientError, OSError) as error:
             raise ServerUnreachable(str(error) or type(error).__name__, tried=tried) from error
