@@ -1,5 +1,7 @@
 """Names of users, groups, tokens, annotations and namespaces of Machines."""
 
+from kubenode.api.v1alpha1.machineset import LEAVING as LEAVING
+
 AGENT_USER = "kubenode:agent:"
 """Prefix of the Machine's name in the agent's user name, which is the CN of its certificate."""
 AGENT_GROUP = "kubenode:agents"
@@ -14,12 +16,6 @@ TOKEN_NAMESPACE = "kube-system"
 TOKEN_TYPE = "bootstrap.kubernetes.io/token"
 MACHINE, MACHINE_UID = "kubenode.io/machine", "kubenode.io/machine-uid"
 """Annotations of a token's Secret that name its Machine. MACHINE is also an annotation of a Node.
-"""
-LEAVING = "kubenode.io/leaving"
-"""Annotation of a Machine that its set has chosen for removal: ScaleIn or Replace.
-
-The Machine itself holds its disruption, so that the deletion continues with the same permit and
-cordon.
 """
 DELETE_FIRST = "kubenode.io/delete-first"
 """Annotation or label of a Machine that its set removes before others."""

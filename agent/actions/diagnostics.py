@@ -1,6 +1,7 @@
 """CollectDiagnostics: saves a bundle on this host and uploads it to the operator if it accepts it.
 
-The bundle on the host is the act. The outcome says if the upload failed.
+The bundle on the host is the act. The outcome says if the upload failed. Its first line names the
+location; the lines after it are an excerpt for the pages of the job's node.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ class CollectDiagnostics:
         location = f"{made.path} on this host"
         location = f"{made.place}; {location}" if made.place else f"{location} only: {made.why}"
         sizes = ", ".join(f"{part} {size}" for part, size in made.sizes.items())
-        return done(f"{location}; characters: {sizes}")
+        return done("\n".join((f"{location}; characters: {sizes}", *made.excerpt)))
 
     async def prove(
         self, before: Mapping[str, str], limit: float, bench: "Bench"

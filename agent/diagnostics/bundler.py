@@ -47,12 +47,14 @@ class Bundle:
     place: where the operator keeps its copy; "" if it has none
     why: reason for no copy; "" if there is one
     sizes: characters of each part
+    excerpt: the most notable findings, redacted and bounded
     """
 
     path: Path
     place: str
     why: str
     sizes: dict[str, int] = field(default_factory=dict)
+    excerpt: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class DiagnosticsCollector:
 
     async def collect(self, request: BundleRequest) -> Bundle:
         """Collect and save a bundle. Raises HostError if nothing could be saved."""
-        from agent.diagnostics.report import About, page  # loads HTML tables, for one page
+        from agent.diagnostics.report import About, excerpt, page  # loads tables of HTML
 
         end = self.clock.monotonic() + request.limit
         texts = {
@@ -84,7 +86,8 @@ class DiagnosticsCollector:
         files[REPORT] = await beside(lambda: page(about, texts), "report")
         path = await self.bundles.save(request.name, files, now.timestamp())
         place, why = await self._hand_on(path)
-        return Bundle(path, place, why, {part: len(text) for part, text in texts.items()})
+        sizes = {part: len(text) for part, text in texts.items()}
+        return Bundle(path, place, why, sizes, await beside(lambda: excerpt(texts), "excerpt"))
 
     async def _hand_on(self, path: Path) -> tuple[str, str]:
         if self.store is None:

@@ -12,6 +12,8 @@ FULL_PERCENT = 90
 PRESSED_PERCENT = 10.0
 """Share of the last 10 s in which some task waited, in percent. Lower values are not reported."""
 MOST_LINES = 8
+EXCERPT_CHARACTERS, EXCERPT_LINE = 1000, 200
+"""Longest excerpt and longest line of it, so that both fit the status of a job."""
 _BAD_LINES = re.compile(
     r"oops|panic|out of memory|oom-kill|i/o error|blocked for more than|soft lockup|hard lockup"
     r"|call trace|nvrm: xid|hardware error|remounting filesystem read-only|segfault",
@@ -89,6 +91,19 @@ def findings(parts: Mapping[str, str]) -> Iterator[str]:
     yield from _pressed(parts.get("pressure", ""))
     yield from _stuck(parts.get("processes", ""))
     yield from _bad_lines(parts.get("dmesg") or parts.get("journal", ""))
+
+
+def excerpt(parts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the first findings, bounded. A character that is no text becomes a space."""
+    lines: list[str] = []
+    remaining = EXCERPT_CHARACTERS
+    for finding in findings(parts):
+        text = "".join(c if c.isprintable() else " " for c in finding).strip()[:EXCERPT_LINE]
+        remaining -= len(text) + 1
+        if remaining < 0:
+            break
+        lines.append(text)
+    return tuple(lines)
 
 
 def _failed_units(text: str) -> Iterator[str]:

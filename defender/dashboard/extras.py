@@ -11,6 +11,7 @@ from defender.dashboard.scene import SceneBuilder
 from defender.dashboard.views import jobs, rules
 from defender.dashboard.views.plots import SPANS, hours_of
 from defender.server import eviction
+from defender.server.excerpts import read_excerpts
 from defender.server.node_events import read_node_events
 from kubenode.runtime.kube.client import Kube
 
@@ -25,7 +26,15 @@ async def extra(
         case "node":
             preview = await eviction.read_preview(kube, params["name"])
             events = await read_node_events(kube, params["name"])
-            return {"eviction": preview, "events": events, **_plots(params)}
+            every_job = board.scene().jobs.values()
+            own = [job for job in every_job if job.spec.node_name == params["name"]]
+            excerpts = await read_excerpts(kube, own)
+            return {
+                "eviction": preview,
+                "events": events,
+                "excerpts": excerpts,
+                **_plots(params),
+            }
         case "fleet" | "zone" | "rule":
             return _plots(params)
         case "jobs":

@@ -1,4 +1,4 @@
-"""Machine with the fields that the page of a rollout reads."""
+"""Machine with the fields that the pages of rollouts and MachineSets read."""
 
 import msgspec
 
@@ -37,6 +37,7 @@ class RolloutMachineSpec(msgspec.Struct, rename="camel", frozen=True):
 
 
 class RolloutMachineStatus(msgspec.Struct, rename="camel", frozen=True):
+    phase: str = ""
     components: tuple[InstalledView, ...] = ()
     conditions: tuple[RuleCondition, ...] = ()
 
@@ -51,6 +52,12 @@ class RolloutMachine(msgspec.Struct, rename="camel", frozen=True):
     @property
     def node(self) -> str:
         return self.spec.node_name or self.metadata.name
+
+    @property
+    def machine_set(self) -> str:
+        """Name of the MachineSet that controls the machine, "" for none."""
+        owners = self.metadata.owner_references
+        return next((o.name for o in owners if o.controller and o.kind == "MachineSet"), "")
 
     def assigned_by(self, set_: str) -> AssignedView | None:
         """Return what the set assigned to the machine, None for nothing."""

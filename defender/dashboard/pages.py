@@ -9,6 +9,7 @@ from defender.dashboard.views import (
     budgets,
     job,
     jobs,
+    machine_sets,
     nodes,
     pauses,
     plots,
@@ -85,6 +86,10 @@ def _rollout(scene: Scene, params: Params) -> View | None:
     return rollout.view(scene, params["name"])
 
 
+def _machine_set(scene: Scene, params: Params) -> View | None:
+    return machine_sets.view_set(scene, params["name"])
+
+
 def _pauses(scene: Scene, params: Params) -> View:
     return pauses.view(scene)
 
@@ -104,5 +109,11 @@ PAGES: tuple[SitePage[Scene], ...] = (
     SitePage("would_have", "Would have", "/would-have", would_have.view, place="would_have"),
     SitePage("rollouts", "Rollouts", "/rollouts", rollouts.view, place="rollouts"),
     SitePage("rollout", "Rollout", "/rollouts/{name}", _rollout, place="rollouts"),
+    SitePage(
+        "machine_sets", "Machine sets", "/machine-sets", machine_sets.view, place="machine_sets"
+    ),
+    SitePage(
+        "machine_set", "Machine set", "/machine-sets/{name}", _machine_set, place="machine_sets"
+    ),
     SitePage("pauses", "Pauses", "/pauses", _pauses, ("scope",), place="pauses"),
 )

@@ -12,6 +12,7 @@ from typing import Any
 from defender.dashboard.fleet import FleetGrid
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.machine import RolloutMachine
+from defender.dashboard.machine_set import MachineSetView
 from defender.dashboard.node_state import cell_of
 from defender.dashboard.rollout import SetRollout
 from defender.dashboard.rule import RuleView
@@ -46,6 +47,7 @@ class Scene:
     programs: which programs have a leader and which agents live.
     usage: use of budgets since this process began.
     machines, machines_read: the same of Machines.
+    machine_sets, machine_sets_read: the same of MachineSets.
     """
 
     control: RiskControl
@@ -67,6 +69,8 @@ class Scene:
     usage: UsageHistory = field(default_factory=UsageHistory)
     machines: Mapping[str, RolloutMachine] = field(default_factory=dict)
     machines_read: bool = True
+    machine_sets: Mapping[str, MachineSetView] = field(default_factory=dict)
+    machine_sets_read: bool = True
 
 
 @dataclass
@@ -76,6 +80,7 @@ class SceneBuilder:
     defender: Defender
     rollouts: Informer[SetRollout]
     machines: Informer[RolloutMachine]
+    machine_sets: Informer[MachineSetView]
     clock: Clock
     leases: LeaseReader | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -96,6 +101,7 @@ class SceneBuilder:
         self.rules.add_handler(self._rule)
         self.defender.shadows.on_changed.append(self._touch)
         self.rollouts.add_handler(self._other)
+        self.machine_sets.add_handler(self._other)
 
     @property
     def rules(self) -> Informer[RuleView]:
@@ -147,6 +153,8 @@ class SceneBuilder:
             self.usage,
             self.machines.cache,
             self.machines.synced.is_set(),
+            self.machine_sets.cache,
+            self.machine_sets.synced.is_set(),
         )
 
     def _apply_changes(self) -> None:

@@ -8,6 +8,7 @@ from defender.dashboard.acts import OperatorActions, audit
 from defender.dashboard.app import Site
 from defender.dashboard.leases import LeaseReader
 from defender.dashboard.machine import RolloutMachine
+from defender.dashboard.machine_set import MachineSetView
 from defender.dashboard.posts import FormHandlers
 from defender.dashboard.recorder import UsageRecorder
 from defender.dashboard.render import Renderer
@@ -71,7 +72,14 @@ class Dashboard:
             clock=clock,
             name="machines of dashboard",
         )
-        self.board = SceneBuilder(defender, self.rollouts, self.machines, clock)
+        self.machine_sets: Informer[MachineSetView] = defender.informer(
+            kube,
+            paths.custom("machinesets"),
+            structs(MachineSetView),
+            clock=clock,
+            name="machine sets of dashboard",
+        )
+        self.board = SceneBuilder(defender, self.rollouts, self.machines, self.machine_sets, clock)
         if self.settings.leases:
             reader = LeaseReader(kube, clock, self.settings.namespace, self.board.touch)
             self.board.leases = reader
@@ -93,7 +101,16 @@ class Dashboard:
     def ground(self) -> list[Part]:
         """Parts that the dashboard needs, without a lease."""
         leases: list[Part] = [self.board.leases] if self.board.leases is not None else []
-        return [self.rollouts, self.machines, *leases, self.recorder, self.hub, self.sign_outs]
+        sets = self.machine_sets
+        return [
+            self.rollouts,
+            self.machines,
+            sets,
+            *leases,
+            self.recorder,
+            self.hub,
+            self.sign_outs,
+        ]
 
     @property
     def url(self) -> str:

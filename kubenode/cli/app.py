@@ -161,6 +161,54 @@ def watch(
 
 
 @app.command()
+def dashboard(
+    url: Annotated[
+        str,
+        typer.Option(
+            "--url", metavar="URL", help="Address of the dashboard; default: forward a port to it."
+        ),
+    ] = "",
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--ca-file", metavar="FILE", help="Authorities that sign the certificate of --url."
+        ),
+    ] = None,
+    service_account: Annotated[
+        str,
+        typer.Option(
+            "--service-account",
+            metavar="[NAMESPACE/]NAME",
+            help="Log in as this service account; default: with the token of the kubeconfig.",
+        ),
+    ] = "",
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="Local port; 0: a free one."),
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Print the address and start no browser.")
+    ] = False,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> None:
+    """Open the dashboard of a cluster in the browser, logged in as you, until it is interrupted.
+
+    It forwards a local port to a pod of Kube Defender, as `kubectl port-forward` does, and logs in
+    with the bearer token of the kubeconfig. Credentials without a token, such as a client
+    certificate, need --service-account. The printed address lets in one browser, once.
+
+    Example: `kubenode dashboard --context prod`
+    """
+    from kubenode.cli.dashboard_command import DashboardRequest, dashboard_command
+    from kubenode.cli.exits import run
+
+    wanted = DashboardRequest(namespace, url, ca_file, service_account, port, not no_browser)
+    run(dashboard_command(kubeconfig, context, wanted))
+
+
+@app.command()
 def doctor(
     receivers_file: Annotated[
         str | None,

@@ -4,7 +4,8 @@
 are the same command, as with kubectl. The deepest flag wins, then KUBENODE_* variables apply.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,6 +16,7 @@ PANEL = "Cluster"
 META = "kubenode.cluster"
 """Key of the context's `meta` under which groups store the flags that they got."""
 SYSTEM_NAMESPACE = "kubenode-system"
+OUTPUT_FLAGS, JSONPATH = ("-o", "--output"), "jsonpath="
 
 
 def inherit(ctx: typer.Context, param: typer.CallbackParam, value: str | None) -> str | None:
@@ -66,6 +68,11 @@ class KubenodeCommand(TyperCommand):
         if "kubeconfig" in names and "namespace" not in names:
             self.params.append(_ignored_namespace())
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(_prints_data(param) for param in self.params):
+            args = _take_template(ctx, args)
+        return super().parse_args(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _hide_flag_types(self, ctx)
         super().format_help(ctx, formatter)
@@ -94,7 +101,43 @@ def _accept_any_case(param: Any) -> None:
     choices = param.type_descriptor.choices
     if choices is not None:
         param.type_descriptor.parameter_info.case_sensitive = False
-        param.metavar = param.metavar or "|".join(choice.value for choice in choices)
+        names = [choice.value for choice in choices]
+        if _prints_data(param):
+            names.append(f"{JSONPATH}TEMPLATE")
+        param.metavar = param.metavar or "|".join(names)
+
+
+def _prints_data(param: Any) -> bool:
+    """Return whether the option is a format of lists or reports, which may be data."""
+    choices = param.type_descriptor.choices or ()
+    return {"json", "yaml"} <= {choice.value for choice in choices}
+
+
+def _take_template(ctx: Any, args: list[str]) -> list[str]:
+    """Store the template of `-o jsonpath=TEMPLATE` and return the arguments with `-o json`.
+
+    Accepts `-o=json` too, as kubectl does.
+    """
+    from kubenode.cli.jsonpath import OUTPUT_TEMPLATE, JsonPathError, parse_template
+
+    OUTPUT_TEMPLATE.set(None)
+    arguments = list(_split_output(args))
+    for index, value in enumerate(arguments):
+        flag = arguments[index - 1] if index else ""
+        if value.startswith(JSONPATH) and flag in OUTPUT_FLAGS:
+            try:
+                OUTPUT_TEMPLATE.set(parse_template(value.removeprefix(JSONPATH)))
+            except JsonPathError as error:
+                ctx.fail(f"{flag}: {error}")
+            arguments[index] = "json"
+    return arguments
+
+
+def _split_output(args: list[str]) -> Iterator[str]:
+    """Yield the arguments, with the flag of the format and its value apart."""
+    for argument in args:
+        match = re.fullmatch(r"(-o|--output)=(.*)|(-o)(.+)", argument, re.DOTALL)
+        yield from [argument] if match is None else filter(None, match.groups())
 
 
 def _hide_flag_types(command: TyperCommand | TyperGroup, ctx: Any) -> None:

@@ -189,7 +189,11 @@ def list_(
     """
     from kubenode.cli.exits import explained, run
     from kubenode.cli.job_list import job_filter, list_jobs
+    from kubenode.cli.jsonpath import OUTPUT_TEMPLATE
 
+    if watch and OUTPUT_TEMPLATE.get() is not None:
+        text = "jsonpath is for one list: leave out --watch, or write -o json"
+        raise typer.BadParameter(text, param_hint="--output")
     with explained():
         selection = job_filter(node, phase or [], only_open=open_)
     raise typer.Exit(run(list_jobs(kubeconfig, context, selection, output, watch=watch)))

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import SafeRepresenter
 
+from kubenode.cli.jsonpath import OUTPUT_TEMPLATE, render
 from kubenode.cli.options import Listing, ReportFormat
 from kubenode.runtime.kube.paths import GROUP
 
@@ -104,7 +105,10 @@ def show_report(
 
 
 def echo_data(data: Any, *, as_json: bool) -> None:
-    if as_json:
+    template = OUTPUT_TEMPLATE.get()
+    if template is not None:
+        typer.echo(render(template, json.loads(json.dumps(data))))
+    elif as_json:
         typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
     else:
         typer.echo(as_yaml(data), nl=False)

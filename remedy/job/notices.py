@@ -20,6 +20,12 @@ NAMESPACE = "default"
 REASON = "NodeRepair"
 
 
+def step_text(job: Job) -> str:
+    """Return the message of the job's current step `notify`."""
+    notify = job.step.notify if job.step is not None else None
+    return (notify.message if notify else "") or f"fault {job.spec.fault_class}"
+
+
 class Notices:
     """Sends the notifications of a step.
 
@@ -51,10 +57,7 @@ class Notices:
         )
 
     def _text(self, job: Job) -> str:
-        step = job.step
-        notify = step.notify if step is not None else None
-        text = (notify.message if notify else "") or f"fault {job.spec.fault_class}"
-        group = self._group(job)
+        text, group = step_text(job), self._group(job)
         return f"{text} ({group})" if group else text
 
     def _event(self, job: Job, text: str) -> dict[str, Any]:

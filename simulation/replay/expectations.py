@@ -1,5 +1,6 @@
 """Compares an expectation of a rule test with a world, and explains differences. Pure."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,8 +14,8 @@ from rules.facts import Value
 from rules.probes import PROBES
 from rules.truth import Truth
 from simulation.replay.moments import written
-from simulation.replay.records import JobRecord
-from simulation.replay.testfile import Compared, Expect
+from simulation.replay.records import JobRecord, SentNotification
+from simulation.replay.testfile import Compared, Expect, ExpectedNotification
 from simulation.replay.world import World
 
 NONE = "none"
@@ -66,6 +67,7 @@ def _of_node(world: World, node: str, expect: Expect) -> Iterator[Difference]:
     checks: Sequence[Callable[[World, str, Expect], Iterator[Difference]]] = (
         _job,
         _of_the_job,
+        _notified,
         _matches,
         _guards,
         _waits,
@@ -130,6 +132,40 @@ _JOB: Mapping[str, Callable[[JobRecord], Any]] = {
     "steps": lambda job: [step.name for step in job.steps if step.state == "Done"],
     "also_matched": lambda job: sorted(job.also_matched),
 }
+
+
+def _notified(world: World, node: str, expect: Expect) -> Iterator[Difference]:
+    if expect.notified is None:
+        return
+    job = _latest(world, node)
+    sent = job.notifications if job is not None else []
+    lines = tuple(_format_notification(each) for each in sent)
+    if len(sent) != len(expect.notified):
+        text = f"expected {len(expect.notified)} notifications, is {len(sent)}"
+        yield Difference("notified", text, lines or _why_none(world, node, expect.remedier))
+        return
+    for number, (actual, wanted) in enumerate(zip(sent, expect.notified, strict=True), start=1):
+        if not _is_expected(actual, wanted):
+            text = f"{number}: expected {_shown(wanted.to_dict())}, is {lines[number - 1]}"
+            yield Difference("notified", text, lines)
+
+
+def _is_expected(sent: SentNotification, wanted: ExpectedNotification) -> bool:
+    on = wanted.on in (None, sent.on)
+    to = wanted.to is None or sorted(wanted.to) == sorted(sent.to)
+    return on and to and _has_text(sent.says, wanted.says)
+
+
+def _has_text(text: str, pattern: str | None) -> bool:
+    """Return whether the text has the pattern, in which only `*` is special."""
+    if pattern is None:
+        return True
+    literals = map(re.escape, pattern.split("*"))
+    return re.fullmatch(".*".join(literals), text, re.DOTALL) is not None
+
+
+def _format_notification(sent: SentNotification) -> str:
+    return _shown({"on": sent.on, "to": list(sent.to), "says": sent.says})
 
 
 def _index(job: JobRecord) -> int:

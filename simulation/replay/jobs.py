@@ -54,6 +54,7 @@ from simulation.replay.evictions import Leaving
 from simulation.replay.fleet import Fleet
 from simulation.replay.job_record import update_record
 from simulation.replay.noderecords import SimulatedRecords
+from simulation.replay.notifications import phase_notifications, step_notification
 from simulation.replay.records import JobRecord
 
 Later = Callable[[datetime, Callable[[], None]], None]
@@ -322,6 +323,8 @@ class Jobs:
         entry.job, entry.past = after, None
         entry.obj = entry.obj.model_copy(update={"status": after.status})
         update_record(entry.record, before, after, self._clock.now())
+        sent = phase_notifications(before, after, self._clock.now())
+        entry.record.notifications += sent
         if after.phase.closed and not before.phase.closed:
             self._records.close(after)
         old, new = before.status, after.status
@@ -407,7 +410,7 @@ class Jobs:
             self._fleet.annotate(node.metadata.name, removed(node.metadata.annotations, job.mark))
 
     async def act(self, job: Job, what: StepAct, observation: JobObservation) -> JobActResult:
-        """Evict or delete pods. Other acts have no effect here, and notifications reach nobody."""
+        """Evict or delete pods, record notifications. Other acts have no effect here."""
         match what:
             case PodAct.EVICT:
                 return self._evict(
@@ -415,6 +418,10 @@ class Jobs:
                 )
             case PodAct.DELETE_PODS:
                 return self._delete_pods(job, observation)
+            case NotifyAct.NOTIFY:
+                sent = step_notification(job, self._clock.now())
+                self._entries[job.name].record.notifications.append(sent)
+                return JobActResult(what)
             case _:
                 return JobActResult(what)
 

@@ -52,6 +52,20 @@ class RungRun:
     ran: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SentNotification:
+    """A notification of a job.
+
+    on: the phase that it is about, or `notify` for a step.
+    to: names of receivers; empty for an Event on the Node alone.
+    """
+
+    on: str
+    to: tuple[str, ...]
+    says: str
+    at: datetime
+
+
 @dataclass(slots=True)
 class JobRecord:
     """A job from its creation to its end."""
@@ -82,6 +96,7 @@ class JobRecord:
     """When the job removed its own cordon."""
     runs: dict[tuple[int, int, int], StepRun] = field(default_factory=dict)
     """Runs of steps by rung, index and attempt."""
+    notifications: list[SentNotification] = field(default_factory=list)
 
     @property
     def remedier(self) -> str:

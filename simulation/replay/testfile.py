@@ -139,6 +139,18 @@ class Compared(Model):
 Truths = Literal["true", "false", "unknown"]
 
 
+class ExpectedNotification(Model):
+    """A notification of a job: what it is about, who gets it, and its sentence.
+
+    Keys that are left out may be anything. `says` may have `*` for any text.
+    """
+
+    on: str | None = None
+    """A phase such as NeedsHuman, or `notify` for a step."""
+    to: list[str] | None = None
+    says: str | None = None
+
+
 class Expect(Model):
     """What must be so at an instant, after all that happens then. Every key that is given counts.
 
@@ -161,6 +173,8 @@ class Expect(Model):
     close_reason: str | None = None
     steps: list[str] | None = None
     also_matched: list[str] | None = None
+    notified: list[ExpectedNotification] | None = None
+    """All notifications of the latest job so far, in order."""
     jobs: StrictInt | None = None
     matches: list[str] | None = None
     guards: dict[str, Truths] | None = None

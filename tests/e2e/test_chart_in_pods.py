@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 from support import pod_network
 from support.api_everything import everything
 from support.api_objects import GOOD, changed
-from support.command import kubenode
+from support.command import kubenode, started
 from support.components import CLUSTER_NETWORK, CONTROL_PLANE, HELM, HOSTS, IMAGES, require
 from support.control_plane import ControlPlane
 from support.health_checker import CONDITION, HealthChecker
@@ -38,6 +40,7 @@ RELEASE = ("kubenode", CHART, "-n", NAMESPACE, "--wait", "--timeout", "5m")
 VALUES = {
     "image": {"repository": OPERATORS.rpartition(":")[0]},
     "agent": {"enabled": True, "image": {"repository": AGENT.rpartition(":")[0]}},
+    "defender": {"dashboard": {"enabled": True}},
 }
 RESTART = rule(
     "runtime-failed",
@@ -148,6 +151,7 @@ def test_the_chart_is_installed_answers_is_upgraded_and_uninstalled(cluster: Pod
     webhooks_answer_through_their_services(cluster)
     tested = cluster.helm.run("test", "kubenode", "-n", NAMESPACE)
     assert tested.returncode == 0, tested.stderr + cluster.why()
+    the_dashboard_opens_through_a_forwarded_port(cluster)
     the_agents_pod_restarts_the_runtime_of_its_host(cluster)
     a_rule_in_dry_run_stores_its_result(cluster)
     an_upgrade_to_itself_changes_no_pod(cluster)
@@ -184,6 +188,25 @@ def webhooks_answer_through_their_services(cluster: PodCluster) -> None:
     assert [line for line in answers if 'name="deletions.guard.kubenode.io"' in line], answers
     failures = [line for line in cluster.cp.metrics().splitlines() if line.startswith(FAIL_OPEN)]
     assert not failures, failures
+
+
+def the_dashboard_opens_through_a_forwarded_port(cluster: PodCluster) -> None:
+    """The kubelet of the leader's pod forwards it; the login is that of a service account."""
+    kubectl = cluster.cp.kubectl
+    kubectl("-n", NAMESPACE, "create", "serviceaccount", "viewer")
+    account = f"--serviceaccount={NAMESPACE}:viewer"
+    kubectl("create", "clusterrolebinding", "viewer", "--clusterrole=kubenode-viewer", account)
+    ours = ("--kubeconfig", cluster.cp.kubeconfig, "--service-account", "viewer")
+    with started("dashboard", "--no-browser", *ours) as process:
+        assert process.stdout is not None and process.stderr is not None
+        address = process.stdout.readline().strip()
+        assert address, process.stderr.read()
+        page, _, secret = address.partition("#")
+        browser = build_opener(HTTPCookieProcessor())
+        with browser.open(page, urlencode({"secret": secret}).encode(), timeout=60) as answer:
+            assert f"{NAMESPACE}:viewer" in answer.read().decode()
+    kubectl("-n", NAMESPACE, "delete", "serviceaccount", "viewer")
+    kubectl("delete", "clusterrolebinding", "viewer")
 
 
 def the_agents_pod_restarts_the_runtime_of_its_host(cluster: PodCluster) -> None:

@@ -20,6 +20,7 @@ RULES = paths.custom("noderemediers")
 PERMITS = paths.custom("permits")
 ROLLOUTS = paths.custom("machinecomponentsets")
 MACHINES = paths.custom("machines")
+MACHINE_SETS = paths.custom("machinesets")
 OLD_REVISION, NEW_REVISION = "1-0123456789", "1-abcdef0123"
 Object = dict[str, Any]
 PER_RACK = 20
@@ -198,6 +199,12 @@ async def fill(kube: Kube, nodes: int = 240) -> None:
         await put(kube, ROLLOUTS, body)
     for body in some_machines():
         await put(kube, MACHINES, body)
+    uids = {}
+    for body in some_machine_sets():
+        made = await put(kube, MACHINE_SETS, body)
+        uids[made["metadata"]["name"]] = made["metadata"]["uid"]
+    for body in some_members(uids["workers"]):
+        await put(kube, MACHINES, body)
 
 
 async def spoil(kube: Kube, names: Mapping[str, str] = FAULTY) -> None:
@@ -291,6 +298,61 @@ def some_machines() -> list[Object]:
     return [*done, *changing, *waiting, broken, a_machine("n00018", "")]
 
 
+def a_machine_set(name: str, replicas: int = 3, **status: Any) -> Object:
+    labels = {"set": name}
+    counts = {"replicas": replicas, "ready": replicas, "available": replicas,
+              "upToDate": replicas}  # fmt: skip
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "MachineSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"classRef": "large"}},
+            "autoscaling": {"minReplicas": 1, "maxReplicas": 9},
+        },
+        "status": counts | status,
+    }  # fmt: skip
+
+
+def a_member(
+    name: str,
+    set_: str,
+    phase: str = "Running",
+    uid: str = "u",
+    **unmet: tuple[str, str],
+) -> Object:
+    """A Machine of a MachineSet. unmet: reason and message of conditions that are False."""
+    owner = {"apiVersion": "kubenode.io/v1alpha1", "kind": "MachineSet", "name": set_,
+             "uid": uid, "controller": True}  # fmt: skip
+    said = [condition(type_, "False", *why, 60) for type_, why in unmet.items()]
+    return {
+        "apiVersion": "kubenode.io/v1alpha1",
+        "kind": "Machine",
+        "metadata": {"name": name, "labels": {"set": set_}, "ownerReferences": [owner]},
+        "spec": {"origin": "Provision", "mode": "Manage", "classRef": "large"},
+        "status": {"phase": phase, "conditions": said},
+    }
+
+
+QUOTA = condition("Scaled", "False", "QuotaExceeded", "2 of 3 machines: quota of large", 60)
+
+
+def some_machine_sets() -> list[Object]:
+    """One that waits for quota, and one that has what it asks for."""
+    waits = a_machine_set("workers", ready=1, available=1, replicas=3, conditions=[QUOTA])
+    return [waits, a_machine_set("control", 1)]
+
+
+def some_members(uid: str = "u") -> list[Object]:
+    """Machines of the set workers."""
+    failed = ("CreateFailed", "no capacity")
+    return [
+        a_member("workers-1", "workers", uid=uid),
+        a_member("workers-2", "workers", "Failed", uid, InstanceReady=failed),
+    ]
+
+
 def some_rules() -> list[Object]:
     counts = {"running": 1, "succeeded": 41, "failed": 2, "needsHuman": 1, "relapsed": 1}
     broken = [
@@ -305,6 +367,15 @@ def some_rules() -> list[Object]:
         a_rule("ntp-problem", "DryRun"),
         a_rule("gpu-lost", phase="Rejected", conditions=broken),
     ]
+
+
+def a_collect_step(excerpt: str = "2 failed units: containerd, kubelet\nI/O error") -> Object:
+    place = "/var/lib/kubenode-agent/diagnostics/x.tar.gz on this host; characters: dmesg 70"
+    return {
+        "rung": 0, "index": 0, "name": "collect", "by": "Agent", "state": "Done",
+        "startedAt": stamp(110), "finishedAt": stamp(100), "attempts": 1,
+        "output": {"code": "0", "text": place, "excerpt": excerpt},
+    }  # fmt: skip
 
 
 def some_jobs() -> list[Object]:
@@ -325,5 +396,5 @@ def some_jobs() -> list[Object]:
               explanation="condition DiskPressure True for 10m"),
         a_job("n00093", "NeedsHuman", note="rungs are spent: the fault is still there"),
         a_job("n00120", "Verifying", rung=0),
-        a_job("n00050", "Succeeded", name="n00050-5d5d5d5d5d"),
+        a_job("n00050", "Succeeded", name="n00050-5d5d5d5d5d", steps=[a_collect_step()]),
     ]  # fmt: skip

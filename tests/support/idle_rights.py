@@ -151,6 +151,7 @@ IDLE: tuple[Idle, ...] = (
             "noderecords.kubenode.io "
             "machinecomponentsets.kubenode.io "
             "machines.kubenode.io "
+            "machinesets.kubenode.io "
             "events "
             "poddisruptionbudgets.policy"
         ),

@@ -28,6 +28,12 @@ from kubenode.api.share import Share
 from kubenode.api.v1alpha1.machine import MachineDeletion, MachineNode
 
 LARGEST_SET = 10_000
+LEAVING = "kubenode.io/leaving"
+"""Annotation of a Machine that its set has chosen for removal: ScaleIn or Replace.
+
+The Machine itself holds its disruption, so that the deletion continues with the same permit and
+cordon.
+"""
 
 
 class MachineSetConditionType(StrEnum):

@@ -197,6 +197,8 @@ class RemedyOperationJobSpec(Model):
 
 CHECK = "check"
 """Name of the record of a check in `verify.checks`, which only reads."""
+EXCERPT = "excerpt"
+"""Key in the output of a step `collect`: the most notable lines of the bundle."""
 Output = Annotated[str, StringConstraints(max_length=1024)]
 
 

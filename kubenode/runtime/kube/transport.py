@@ -149,6 +149,20 @@ class ApiConnection:
         self._responses.add(response)
         return response
 
+    async def websocket(self, path: str, protocol: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a websocket. Raises aiohttp.WSServerHandshakeError if the server refuses it."""
+        url = yarl.URL(self.server + path, encoded=True)
+        socket: aiohttp.ClientWebSocketResponse = await self.session.ws_connect(
+            url, protocols=[protocol], headers=await self._headers(), **self._options
+        )
+        return socket
+
+    async def bearer_token(self) -> str:
+        """Return the bearer token of the credentials, "" if they have none."""
+        authorization = CIMultiDict(await self._headers()).get("Authorization", "")
+        scheme, _, token = authorization.partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
     @property
     def busy(self) -> bool:
         """Return whether a response is still being read, which needs its connection."""
@@ -198,6 +212,29 @@ class CredentialsTransport(ABC):
             await self._sweep()
         current = self._current or await self._first()
         return await current.send(method, path, body, headers, timeout)
+
+    async def websocket(self, path: str, protocol: str) -> aiohttp.ClientWebSocketResponse:
+        """Open a websocket; if the credentials are refused, once more with fresh ones.
+
+        Raises aiohttp.ClientError, OSError or CredentialsError.
+        """
+        generation, current = self._generation, self._current or await self._first()
+        try:
+            return await current.websocket(path, protocol)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != 401:
+                raise
+        await self.reload(generation)
+        return await (self._current or await self._first()).websocket(path, protocol)
+
+    async def bearer_token(self, *, fresh: bool = False) -> str:
+        """Return the bearer token of the credentials, "" if they have none.
+
+        fresh: read the credentials again before. Raises CredentialsError.
+        """
+        if fresh:
+            await self.reload(self._generation)
+        return await (self._current or await self._first()).bearer_token()
 
     async def _first(self) -> ApiConnection:
         async with self._lock:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from kubenode.api.v1alpha1 import Step
 from kubenode.api.v1alpha1.remedyoperationjob import (
+    EXCERPT,
     AgentRequest,
     RequestState,
     StepBy,
@@ -44,19 +45,23 @@ def agent(
             why = "the agent began but did not finish in time"
             return unheard(job, observation, step, record, until, why)
         case RequestState.DONE:
-            updated = record.model_copy(update={"output": _output(answer)})
+            updated = record.model_copy(update={"output": _output(step, answer)})
             at = _between(record.asked_at, answer.finished_at, now)
             return done(job, observation, updated, "", at=at)
         case RequestState.FAILED | RequestState.REFUSED:
-            updated = record.model_copy(update={"output": _output(answer)})
+            updated = record.model_copy(update={"output": _output(step, answer)})
             how = "refused" if answer.state is RequestState.REFUSED else "failed"
             why = f"{step.agent.action if step.agent else step.name} {how}: {answer.output[:512]}"
             return failed(job, observation, step, updated, why)
 
 
-def _output(answer: AgentRequest) -> dict[str, str]:
-    code = {} if answer.code is None else {"code": str(answer.code)}
-    return {**code, "text": answer.output[:MESSAGE]}
+def _output(step: Step, answer: AgentRequest) -> dict[str, str]:
+    output = {} if answer.code is None else {"code": str(answer.code)}
+    text, excerpt = answer.output, ""
+    if step.collect is not None:  # the first line says where the bundle is
+        text, _, excerpt = answer.output.partition("\n")
+    output["text"] = text[:MESSAGE]
+    return {**output, EXCERPT: excerpt[:MESSAGE]} if excerpt else output
 
 
 def _between(low: datetime | None, at: datetime | None, high: datetime) -> datetime:

@@ -18,6 +18,7 @@ SHOWN = {
     "rack": ("/rack?zone=eu-1b&rack=1b-r01", "Rack 1b-r01"),
     "search": ("/nodes?q=n0001", "10 nodes have “n0001” in the name."),
     "node": ("/nodes/n00004", "n00004"),
+    "node with an excerpt": ("/nodes/n00050", "n00050"),
     "budgets": ("/budgets", "Budgets"),
     "breakers": ("/breakers", "All breakers are closed."),
     "jobs": ("/jobs", "7 jobs open."),
@@ -28,6 +29,8 @@ SHOWN = {
     "would have": ("/would-have", "1 rule is in DryRun, and would have begun no repair."),
     "rollouts": ("/rollouts", "3 component sets, 1 at work, 1 stopped."),
     "rollout": ("/rollouts/containerd", "Rollout of containerd: Paused"),
+    "machine sets": ("/machine-sets", "2 machine sets, 1 not at the desired state."),
+    "machine set": ("/machine-sets/workers", "Machine set workers: 1 of 3 machines available"),
     "pauses": ("/pauses", "Nothing is paused."),
 }
 

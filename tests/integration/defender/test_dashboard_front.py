@@ -1,11 +1,17 @@
 """The Fleet page's first glance, read from an API server: leaders, agents, dry runs, conditions."""
 
+import re
+
+import aiohttp
 import pytest
-from support.dashboard_running import api_server, dashboard_over
+from support.dashboard_running import LINK, api_server, dashboard_over
 from support.dashboard_world import (
+    JOBS,
     POLICIES,
     RULES,
     Object,
+    a_collect_step,
+    a_job,
     a_node,
     a_rule,
     condition,
@@ -16,6 +22,7 @@ from support.dashboard_world import (
 from support.running import until
 
 from defender.dashboard.views.attention import first_glance
+from defender.server.excerpts import MOST_JOBS
 from kubenode.api.v1alpha1 import Ask, Disruption, Operation, default_policy
 from kubenode.api.v1alpha1.permit import Holder
 from kubenode.runtime.kube import paths
@@ -118,3 +125,26 @@ async def test_verdict_of_a_dry_run_counts_the_lasting_dry_runs_of_other_nodes()
             assert "the breaker would be open: 7 of 7 nodes" in verdict.message
             await kube.patch(f"{RULES}/kernel-deadlock", {"spec": {"mode": "Enforce"}})
             await until(lambda: "n1" not in shadows.faults(now()), 20, "the rule acts")
+
+
+def browser() -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+
+async def test_page_of_a_node_shows_what_its_latest_jobs_collected_as_text() -> None:
+    evil = "<script>alert(1)</script> {{ 7 * 7 }} \u202e"
+    async with api_server() as (api, kube), browser() as session:
+        await kube.create(paths.nodes(), a_node("n1"))
+        for number in range(MOST_JOBS + 1):
+            collected = {**a_collect_step(f"oops {number}\n{evil}"), "finishedAt": stamp(-number)}
+            body = a_job("n1", "Succeeded", name=f"n1-{number}", steps=[collected])
+            await put(kube, JOBS, body)
+        await put(kube, JOBS, a_job("n2", "Succeeded", steps=[a_collect_step("of another node")]))
+        async with dashboard_over(api, kube) as running:
+            data = {"link": LINK, "to": "/nodes/n1"}
+            async with session.post(f"{running.url}/login", data=data) as answer:
+                text = await answer.text()
+    blocks = re.findall(r'<pre class="evidence">(.*?)</pre>', text, re.DOTALL)
+    shown = "&lt;script&gt;alert(1)&lt;/script&gt; {{ 7 * 7 }} \ufffd"
+    assert blocks == [f"oops {number}\n{shown}" for number in (3, 2, 1)]
+    assert "of another node" not in text

@@ -43,6 +43,7 @@ ELSEWHERE = {
     ("member", "renew"): "tests/integration/captain/test_members.py",
     ("release", "explain"): "tests/integration/captain/test_releases.py",
     ("watch",): "tests/integration/cli/test_watch.py",
+    ("dashboard",): "tests/integration/cli/test_dashboard.py",
 }
 """They serve until they are stopped, or need a host, an operator or files of a site."""
 READS = {"list", "sets", "events", "explain", "lint", "test", "schema", "replay"}

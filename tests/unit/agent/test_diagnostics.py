@@ -16,7 +16,14 @@ from agent.diagnostics import bundler
 from agent.diagnostics.bundler import DiagnosticsCollector
 from agent.diagnostics.bundles import MOST_BUNDLES, Bundles
 from agent.diagnostics.redaction import HIDDEN, redacted
-from agent.diagnostics.report import About, findings, page
+from agent.diagnostics.report import (
+    EXCERPT_CHARACTERS,
+    EXCERPT_LINE,
+    About,
+    excerpt,
+    findings,
+    page,
+)
 from agent.diagnostics.upload import BundleUploader
 from agent.host import HostError
 from agent.probes import CannotAnswer
@@ -75,6 +82,21 @@ def unpacked(path: Path) -> dict[str, str]:
     with tarfile.open(path) as bundle:
         files = {Path(m.name).name: bundle.extractfile(m) for m in bundle.getmembers()}
         return {name: file.read().decode() for name, file in files.items() if file is not None}
+
+
+async def test_the_answer_has_what_is_notable_on_lines_of_its_own(tmp_path: Path) -> None:
+    answer = await collected(tmp_path, "dmesg", "journal", "runtime")
+    place, *lines = answer.output.splitlines()
+    assert "characters: dmesg " in place
+    assert lines == ["$ /bin/echo oops", "oops"]
+
+
+def test_an_excerpt_is_bounded_and_printable() -> None:
+    kernel = "\n".join(f"{n} I/O error \x1b[31m\x00 {'x' * 500}" for n in range(100))
+    lines = excerpt({"dmesg": kernel})
+    assert len("\n".join(lines)) <= EXCERPT_CHARACTERS
+    assert len(lines) > 1 and all(len(line) <= EXCERPT_LINE for line in lines)
+    assert all(line.isprintable() for line in lines)
 
 
 async def test_an_unknown_part_is_refused_by_name(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from support.dashboard_scenes import NOW, a_scene, busy, rows
 from support.dashboard_world import (
     a_job,
     a_machine,
+    a_machine_set,
+    a_member,
     a_node,
     a_rollout,
     a_rule,
@@ -21,6 +23,7 @@ from support.dashboard_world import (
 from defender.dashboard.acts import cannot_decide
 from defender.dashboard.forms import ends, wanted_pause
 from defender.dashboard.machine import RolloutMachine
+from defender.dashboard.machine_set import MachineSetView
 from defender.dashboard.pages import PAGES
 from defender.dashboard.render import Renderer
 from defender.dashboard.rollout import SetRollout
@@ -423,7 +426,16 @@ def hostile() -> Scene:
     machine = a_machine("m", EVIL, state="Failed", version=EVIL, message=EVIL, set_=EVIL)
     machine["metadata"]["name"] = EVIL
     machines = {EVIL: msgspec.convert(machine, RolloutMachine, strict=False)}
-    return a_scene([node], [job_], [rule], [pause], rollouts={EVIL: made}, machines=machines)
+    waits = [{"type": "Scaled", "status": "False", "reason": EVIL, "message": EVIL}]
+    set_body = a_machine_set(EVIL, conditions=waits)
+    set_body["spec"]["template"]["spec"]["classRef"] = EVIL
+    sets = {EVIL: msgspec.convert(set_body, MachineSetView, strict=False)}
+    member = a_member(EVIL, EVIL, EVIL, InstanceReady=(EVIL, EVIL))
+    machines["member"] = msgspec.convert(member, RolloutMachine, strict=False)
+    return a_scene(
+        [node], [job_], [rule], [pause],
+        rollouts={EVIL: made}, machines=machines, machine_sets=sets,
+    )  # fmt: skip
 
 
 def parts(view: View | None) -> Iterator[str]:
@@ -437,7 +449,7 @@ def parts(view: View | None) -> Iterator[str]:
 @pytest.mark.exhaustive
 def test_no_text_of_anybody_becomes_markup(page: Any) -> None:
     scene = hostile()
-    names = {"node": "n1", "rollout": EVIL, "rule": EVIL}
+    names = {"node": "n1", "rollout": EVIL, "rule": EVIL, "machine_set": EVIL}
     name = names.get(page.name, "n1-0a1b2c3d4e")
     params = {"name": name, "zone": EVIL, "rack": EVIL, "q": EVIL, "scope": EVIL}
     html = "".join(parts(page.build(scene, params)))

@@ -58,6 +58,16 @@ def test_the_place_of_the_bundle_is_in_the_status() -> None:
     assert record.output["text"] == "/var/lib/kubenode-agent/diagnostics/x"
 
 
+@pytest.mark.parametrize("state", ["Done", "Failed"])
+def test_lines_after_the_place_are_stored_as_an_excerpt(state: str) -> None:
+    after, _ = step(answered(state, "/var/x; characters: dmesg 9\noops\n" + "y" * 3000), seen())
+    (record,) = after.status.steps
+    assert record.output["text"] == "/var/x; characters: dmesg 9"
+    assert (
+        record.output["excerpt"].startswith("oops\nyyy") and len(record.output["excerpt"]) == 1024
+    )
+
+
 @pytest.mark.parametrize("state", ["Failed", "Refused"])
 def test_without_evidence_the_ladder_goes_on(state: str) -> None:
     after, _ = step(answered(state, "disk is full"), seen())
