@@ -72,7 +72,8 @@ def check_long_texts(engine: Engine) -> None:
     emptied(engine)
     dice = random.Random(1)
     long = "".join(chr(dice.randrange(0x10000, 0x20000)) for _ in range(2500))
-    opened = next(event for event in HISTORY if isinstance(event.data, JobOpened))
+    opened = HISTORY[0]
+    assert isinstance(opened.data, JobOpened)
     node = structs.replace(opened.data.node, name=long, kernel=long, rack=long)
     job = structs.replace(opened.data.job, name=long, uid=long, rule=long, fault_class=long)
     data = structs.replace(opened.data, node=node, job=job, previous=long)
