@@ -258,9 +258,9 @@ def build(folder: Path, shared: CaseFigures, sealed: CaseFigures | None = None) 
 
 def table_of(page_text: str, title: str) -> CaseFigures:
     """Return the table below a heading of the page. Raises ValueError if it has none."""
-    _, found, rest = page_text.partition(f"## {title}\n")
+    _, heading, rest = page_text.partition(f"## {title}\n")
     lines = [line for line in rest.partition("\n## ")[0].splitlines() if line.startswith("| ")]
-    if not found or len(lines) < 3:
+    if not heading or len(lines) < 3:
         raise ValueError(f"the page has no table {title!r}: run make rules-report once")
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     return CaseFigures(table, [])
