@@ -6,7 +6,6 @@ from functools import partial
 from captain.operator import Captain
 from captain.site.rights import ApiServerUsers
 from captain.site.scene import CaptainBoard
-from captain.site.server import CaptainSite
 from kubenode.cli.captain_settings import CaptainFlags
 from kubenode.cli.dashboard_proxy import check_encryption, proxy_of
 from kubenode.cli.settings import pem_files
@@ -16,7 +15,6 @@ from kubenode.runtime.kube.client import Kube
 from kubenode.runtime.kube.official import connect_as
 from kubenode.runtime.process import CannotStart, Part
 from kubenode.runtime.site.people import Writers
-from kubenode.runtime.site.server import SiteSettings
 from kubenode.runtime.tls.context import LiveContext
 from kubenode.runtime.tls.files import FileKeeper
 
@@ -41,6 +39,10 @@ def build_site_parts(
     """Yield the parts that serve the pages; none without --dashboard-port."""
     if settings.dashboard_port is None:
         return
+    # Without pages a start imports no web framework.
+    from captain.site.server import CaptainSite
+    from kubenode.runtime.site.server import SiteSettings
+
     context = None if settings.tls_cert_file is None else LiveContext()
     connect = partial(connect_as, kubeconfig=settings.kubeconfig, context=settings.context)
     site = CaptainSite(
