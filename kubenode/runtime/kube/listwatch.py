@@ -21,6 +21,7 @@ PAGE = 500
 PAGE_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 
+CHUNK = 2**20
 LONGEST_LINE = 2**24
 """Bytes. etcd stores 1.5 MiB for an object by default, and JSON escapes a byte with six."""
 
@@ -33,8 +34,8 @@ class BadLine(Exception):
 
 
 class ChunkReader(Protocol):
-    async def readany(self) -> bytes:
-        """Return what has arrived; wait if nothing has. b"" at the end."""
+    async def read(self, n: int, /) -> bytes:
+        """Return at most `n` bytes that have arrived; wait if none have. b"" at the end."""
         ...
 
 
@@ -54,7 +55,7 @@ class LineReader:
     async def read(self) -> bytes:
         """Return the next line, b"" at the end. Raises ValueError above LONGEST_LINE."""
         while not self._lines:
-            chunk = await self._content.readany()
+            chunk = await self._content.read(CHUNK)
             if not chunk:
                 return self._join()
             self._take(chunk)

@@ -16,7 +16,7 @@ class Chunks:
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
 
-    async def readany(self) -> bytes:
+    async def read(self, n: int, /) -> bytes:
         return next(self._chunks, b"")
 
 
