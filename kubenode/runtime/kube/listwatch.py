@@ -22,6 +22,7 @@ PAGE_SECONDS = 60.0
 CONNECT_SECONDS = 5.0
 
 CHUNK = 2**20
+"""Most bytes that one read takes from the stream."""
 LONGEST_LINE = 2**24
 """Bytes. etcd stores 1.5 MiB for an object by default, and JSON escapes a byte with six."""
 
@@ -40,7 +41,7 @@ class ChunkReader(Protocol):
 
 
 class LineReader:
-    """Lines of a response, without their ends and without empty ones.
+    """Read the lines of a response, without their ends and without empty ones.
 
     aiohttp's own `readline` takes no line that is longer than its buffer, and a larger buffer for
     each connection would cost memory where lines are short.
