@@ -47,8 +47,8 @@ class ReleaseActions:
                 done = await carry_out(kube, who, name, action, stage)
         except KubeError as error:
             done = ActionOutcome(describe_failure(error, who), good=False)
-        what = " ".join(filter(None, (action.verb, f"release {name}", stage and f"stage {stage}")))
-        extra = {"who": who.name, "via": who.via.value, "what": what}
+        act = " ".join(filter(None, (action.verb, f"release {name}", stage and f"stage {stage}")))
+        extra = {"who": who.name, "via": who.via.value, "what": act}
         audit.info("act of a person", extra={**extra, "done": done.good, "result": done.text})
         return done
 

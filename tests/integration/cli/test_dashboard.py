@@ -46,7 +46,7 @@ SERVICE = {
 
 
 @dataclass
-class Place:
+class PeopleNamespace:
     """A namespace with people in it, of one test."""
 
     cp: ControlPlane
@@ -114,10 +114,10 @@ def chart(control_plane: ControlPlane) -> None:
 
 
 @pytest.fixture
-def place(control_plane: ControlPlane, chart: None, tmp_path: Path) -> Iterator[Place]:
+def place(control_plane: ControlPlane, chart: None, tmp_path: Path) -> Iterator[PeopleNamespace]:
     namespace = f"dashboard-{uuid.uuid4().hex[:6]}"
     control_plane.kubectl("create", "namespace", namespace)
-    yield Place(control_plane, namespace, tmp_path)
+    yield PeopleNamespace(control_plane, namespace, tmp_path)
     pods = ("delete", "pods", "--all", "--force", "--grace-period=0")
     control_plane.kubectl("-n", namespace, *pods)
     control_plane.kubectl("delete", "namespace", namespace, "--wait=false")
@@ -195,7 +195,7 @@ async def pause_node(session: aiohttp.ClientSession, url: str, node: str) -> str
 
 
 async def test_the_address_opens_the_dashboard_once_and_writes_go_out_as_the_person(
-    place: Place,
+    place: PeopleNamespace,
 ) -> None:
     token = place.person("olga", "kubenode-operator")
     flags = ("--kubeconfig", place.config(token))
@@ -230,11 +230,11 @@ async def test_the_address_opens_the_dashboard_once_and_writes_go_out_as_the_per
         code, _ = await enter(stranger, address)  # somebody else has the address
         assert code == 403
         assert process.stderr is not None
-        said = await asyncio.wait_for(process.stderr.read(), PATIENCE)
-        assert b"opened twice" in said and token.encode() not in said
+        message = await asyncio.wait_for(process.stderr.read(), PATIENCE)
+        assert b"opened twice" in message and token.encode() not in message
 
 
-async def test_a_dashboard_in_a_pod_is_reached_by_port_forwarding(place: Place) -> None:
+async def test_a_dashboard_in_a_pod_is_reached_by_port_forwarding(place: PeopleNamespace) -> None:
     """The API server is real, and the kubelet behind it forwards ports alone."""
     context = LiveContext()
     identity = place.cp.issue_server_cert("dashboard", ["kubenode-dashboard"])
@@ -249,8 +249,8 @@ async def test_a_dashboard_in_a_pod_is_reached_by_port_forwarding(place: Place) 
         dashboard(place.cp, context=context) as running,
         forwarding_kubelet(place.cp, running.dashboard.server.port) as kubelet,
     ):
-        said = await refused(*flags)
-        assert "a right is missing" in said and "services" in said
+        message = await refused(*flags)
+        assert "a right is missing" in message and "services" in message
         place.let_forward("vera")
         assert f"Service kubenode-dashboard does not exist in namespace {place.namespace}" in (
             await refused(*flags)
@@ -273,25 +273,25 @@ async def test_a_dashboard_in_a_pod_is_reached_by_port_forwarding(place: Place) 
             "-n", place.namespace, "create", "rolebinding", "vera-looks", "--clusterrole=view",
             f"--serviceaccount={place.namespace}:vera",
         )  # fmt: skip
-        said = await refused(*flags)
-        assert "you may not forward ports" in said and "Role kubenode-dashboard" in said
+        message = await refused(*flags)
+        assert "you may not forward ports" in message and "Role kubenode-dashboard" in message
 
 
 async def test_credentials_without_a_token_need_a_service_account_that_they_may_use(
-    place: Place,
+    place: PeopleNamespace,
 ) -> None:
     place.person("robot", "kubenode-viewer")
     admin, certificate = place.cp.kubeconfig, place.cp.kubeconfig_for(place.namespace)
     async with dashboard(place.cp) as running:
         url, space = ("--url", running.url), ("-n", place.namespace)
-        said = await refused(*url, "--kubeconfig", admin)
-        assert "no bearer token" in said and "--service-account" in said
+        message = await refused(*url, "--kubeconfig", admin)
+        assert "no bearer token" in message and "--service-account" in message
         robot = ("--service-account", "robot")
-        said = await refused(*url, *space, *robot, "--kubeconfig", certificate)
-        assert "you may not create tokens of service account robot" in said
+        message = await refused(*url, *space, *robot, "--kubeconfig", certificate)
+        assert "you may not create tokens of service account robot" in message
         nobody = ("--service-account", f"{place.namespace}/nobody")
-        said = await refused(*url, *nobody, "--kubeconfig", admin)
-        assert "service account nobody" in said and "does not exist" in said
+        message = await refused(*url, *nobody, "--kubeconfig", admin)
+        assert "service account nobody" in message and "does not exist" in message
         async with (
             opened(*url, *space, *robot, "--kubeconfig", admin, browser="echo %s") as (address, _),
             browser() as session,
@@ -301,7 +301,9 @@ async def test_credentials_without_a_token_need_a_service_account_that_they_may_
                 assert f"{place.namespace}:robot" in await answer.text()
 
 
-async def test_a_lost_login_is_renewed_and_a_logout_ends_the_command(place: Place) -> None:
+async def test_a_lost_login_is_renewed_and_a_logout_ends_the_command(
+    place: PeopleNamespace,
+) -> None:
     flags = ("--kubeconfig", place.config(place.person("vera", "kubenode-viewer")))
     async with AsyncExitStack() as stack, browser() as session:
         async with dashboard(place.cp) as first:
@@ -319,12 +321,12 @@ async def test_a_lost_login_is_renewed_and_a_logout_ends_the_command(place: Plac
             assert await asyncio.wait_for(process.wait(), PATIENCE) == 0
 
 
-async def test_who_may_not_read_is_told_so_before_a_browser_starts(place: Place) -> None:
+async def test_who_may_not_read_is_told_so_before_a_browser_starts(place: PeopleNamespace) -> None:
     async with dashboard(place.cp) as running:
         stranger = place.config(place.person("stranger"))
-        said = await refused("--url", running.url, "--kubeconfig", stranger)
-        assert "you may not read the dashboard" in said and "kubenode-viewer" in said
-    said = await refused("--url", running.url, "--kubeconfig", stranger)
-    assert "the dashboard does not answer at --url" in said
-    said = await refused("--url", "http://dashboard.example", "--kubeconfig", stranger)
-    assert "unencrypted" in said
+        message = await refused("--url", running.url, "--kubeconfig", stranger)
+        assert "you may not read the dashboard" in message and "kubenode-viewer" in message
+    message = await refused("--url", running.url, "--kubeconfig", stranger)
+    assert "the dashboard does not answer at --url" in message
+    message = await refused("--url", "http://dashboard.example", "--kubeconfig", stranger)
+    assert "unencrypted" in message
